@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bench.presets import Preset
-    from opdiff.core.comparison import Pairing
+    from opdiff.core.pairing import Pairing
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.compare.job import Outcome
 

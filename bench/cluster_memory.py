@@ -30,7 +30,7 @@ from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from opdiff.core.comparison import Pairing
+    from opdiff.core.pairing import Pairing
 
 MIB = 1 << 20
 LOOPBACK = "--host", "127.0.0.1", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from bench import dumps
-from opdiff.core.comparison import Pairing
+from opdiff.core.pairing import Pairing
 from opdiff.workflows.compare.inputs import NotCompared
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.pipeline import map_pairs

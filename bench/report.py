@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
-from opdiff.core.comparison import Comparison, GraphNode, Mode, ModelGraph, OpLabel, Row, Side, SideInfo
+from opdiff.core.comparison import Comparison, GraphNode, Mode, ModelGraph, Row, Side, SideInfo
 from opdiff.core.dump import DumpKind, Unit
 from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Verdict
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES, Metrics
+from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import because
 from opdiff.core.row_store import RowStore
 from opdiff.core.tensor import Slot, TensorKey

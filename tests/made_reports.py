@@ -9,10 +9,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from made_comparisons import failed_operator, label, measured, metrics, pairing
-from opdiff.core.comparison import Comparison, GraphNode, Mode, ModelGraph, OpLabel, Row, Side
+from opdiff.core.comparison import Comparison, GraphNode, Mode, ModelGraph, Row, Side
 from opdiff.core.dump import DumpKind, Unit
 from opdiff.core.judgement import ErrorKind, Finding, Judgement, Level, Origin, Verdict
 from opdiff.core.metrics import DocumentedMetrics
+from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge

@@ -8,7 +8,8 @@ import numpy as np
 
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
-from opdiff.core.comparison import GraphNode, ModelGraph, OpLabel, Row, SideInfo
+from opdiff.core.comparison import GraphNode, ModelGraph, Row, SideInfo
+from opdiff.core.pairing import OpLabel
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge
 from opdiff.measure.metrics import metrics_of

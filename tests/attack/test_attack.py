@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from attack.results import changed_rows, keyed
-from opdiff.core.comparison import OpLabel, Row
+from opdiff.core.comparison import Row
+from opdiff.core.pairing import OpLabel
 
 TRIALS = 40
 

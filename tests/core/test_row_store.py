@@ -13,7 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from opdiff.core import row_store
-from opdiff.core.comparison import DataMode, OpLabel, Row, SideInfo
+from opdiff.core.comparison import DataMode, Row, SideInfo
+from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import because
 from opdiff.core.row_store import EncodedRows, RowStore, StoredPart, StoredRows, encode_blocks
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from opdiff.core import dtypes
-from opdiff.core.comparison import GraphNode, OpLabel, Row
+from opdiff.core.comparison import GraphNode, Row
+from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 from tensor_rows import judge_rows, numbers, row

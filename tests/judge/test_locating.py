@@ -11,8 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from opdiff.core import dtypes
-from opdiff.core.comparison import GraphNode, ModelGraph, OpLabel, Row, SideInfo
+from opdiff.core.comparison import GraphNode, ModelGraph, Row, SideInfo
 from opdiff.core.judgement import ErrorKind
+from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import Language, because, catalogue, quoted, render
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge

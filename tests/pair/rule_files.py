@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from opdiff.core import dtypes
-from opdiff.core.comparison import Pairing
 from opdiff.core.dump import Dump, DumpedOp, DumpKind
 from opdiff.core.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
+from opdiff.core.pairing import Pairing
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Tensor, TensorSpec
 from opdiff.pair import PairOptions, Rules, pair
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Unpaired
     from opdiff.core.manual_pair import ManualPair
+    from opdiff.core.pairing import Unpaired
     from opdiff.pair.selection import Selection
 
     Row = Pairing | Unpaired

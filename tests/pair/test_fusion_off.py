@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import Pairing, Unpaired
+from opdiff.core.pairing import Pairing, Unpaired
 from opdiff.pair import Rules
 from pair.rule_files import dumped, npu, op, out, paired, rules, summarize
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Pair
     from opdiff.core.graph import RuleFile
+    from opdiff.core.pairing import PairingResult
 
 ON = rules(
     op("data", "Data", outputs=(out(),)),
@@ -33,7 +33,7 @@ TARGET = npu(*(dumped(name, 1) for name in ("cast_0", "stem", "td_0", "p1", "p2"
 GOLDEN = npu(dumped("cast_7", 1), dumped("conv_a", 1), dumped("r1", 1), dumped("fc_x", outputs=2))
 
 
-def compared(on: RuleFile = ON, off: RuleFile = OFF) -> tuple[Pair, ...]:
+def compared(on: RuleFile = ON, off: RuleFile = OFF) -> tuple[PairingResult, ...]:
     return paired(TARGET, GOLDEN, Rules(fusion=on, fusion_off=off))
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from opdiff.core.comparison import Unpaired
 from opdiff.core.errors import UsageError
+from opdiff.core.pairing import Unpaired
 from opdiff.pair.selection import Range
 from opdiff.pair.target_graph import target_graph
 from pair.rule_files import dumped, npu, paired, summarize

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from opdiff.core.comparison import Unpaired
+from opdiff.core.pairing import Unpaired
 from opdiff.core.tensor import Declared
 from opdiff.pair import Rules
 from opdiff.pair.groups import group_rules

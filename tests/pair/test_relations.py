@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from opdiff.core.comparison import Pairing, Unpaired
+from opdiff.core.pairing import Pairing, Unpaired
 from opdiff.core.tensor import Declared
 from opdiff.pair import PairOptions, Rules, pair
 from opdiff.pair.groups import Relation, group_rules
@@ -14,8 +14,8 @@ from opdiff.pair.selection import Range
 from pair.rule_files import dumped, npu, npy, op, out, paired, rules, summarize
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Pair
     from opdiff.core.graph import RuleFile, RuleOp
+    from opdiff.core.pairing import PairingResult
 
 FUSED = op("stem", originals=("c1", "r1"), inputs=("data:0",), outputs=(out("r1", layout="NCHW", shape=(1, 8)),))
 SPLIT = (
@@ -238,7 +238,7 @@ def test_inputs_beyond_the_rule_file_are_not_paired() -> None:
     assert [summarize(row).rpartition(" = ")[2] for row in rows[2:]] == ["x:output:0", "y:output:0", "?"]
 
 
-def reasons(rows: tuple[Pair, ...]) -> dict[str, str]:
+def reasons(rows: tuple[PairingResult, ...]) -> dict[str, str]:
     return {str(row.key or row.label.target): str(row.reason) for row in rows if isinstance(row, Unpaired)}
 
 

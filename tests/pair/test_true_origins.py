@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from opdiff.core.comparison import Pairing, Unpaired
+from opdiff.core.pairing import Pairing, Unpaired
 from opdiff.core.reasons import because
 from pair.rule_files import dumped, npu, npy, op, out, paired, rules, tensor
 

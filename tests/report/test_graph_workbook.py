@@ -11,8 +11,9 @@ import pytest
 from command_line import run
 from graph_dumps import read_table
 from made_reports import judged_comparison
-from opdiff.core.comparison import DataMode, OpLabel, Row, SideInfo
+from opdiff.core.comparison import DataMode, Row, SideInfo
 from opdiff.core.judgement import Colour, DocumentedResult, Level, Verdict
+from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import quoted
 from opdiff.report import workbook
 from opdiff.report.graph_table import graph_table

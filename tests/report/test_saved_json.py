@@ -210,7 +210,7 @@ def test_the_tables_of_a_run_in_graph_mode_of_version_1(tmp_path: Path) -> None:
     assert found.units[0] == Unit(0, 0, None)
     assert {unit.rank for unit in found.units} == {0, 1}
     assert len(found.judgement.documented) == len(found.rows) == 16
-    assert {row.by for row in found.rows} == {DataMode.REAL}
+    assert {row.data_mode for row in found.rows} == {DataMode.REAL}
     assert str(found.rows[0].golden_key).startswith("mm-aten.mm.default:")
     assert found.graphs[0].nodes
     write_html(found, str(tmp_path / "report.html"))

@@ -240,7 +240,7 @@ def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
 
 def _run_mapping(options: CompareOptions) -> int:
     from opdiff.cli.terminal import printable
-    from opdiff.core.comparison import Pairing
+    from opdiff.core.pairing import Pairing
     from opdiff.workflows.compare.inputs import NotCompared
     from opdiff.workflows.compare.outputs import write_pairs
     from opdiff.workflows.compare.pipeline import map_pairs

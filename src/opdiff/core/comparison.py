@@ -1,8 +1,8 @@
-"""Values of a comparison: pairs of tensors, rows of results, and the comparison that reports show.
+"""Values of a comparison: rows of results, and the comparison that reports show.
 
-    Dump, Dump, rules ──pair──► Pairing | Unpaired ──align, measure──► Row ──judge──► Judgement ──► Comparison
+    Pairing | Unpaired ──align, measure──► Row ──judge──► Judgement ──► Comparison
 
-Values are small, frozen and picklable. Tensors can be read from a `Pairing`, not from a `Comparison`.
+Values are small, frozen and picklable. Tensors cannot be read from a `Comparison`, only from the `Pairing` before it.
 """
 
 from __future__ import annotations
@@ -10,118 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence  # noqa: TC003  msgspec reads it
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from opdiff.core.dump import DumpKind, SideTensor, Unit
+from opdiff.core.dump import DumpKind, Unit
 from opdiff.core.error_facts import ErrorFacts
 from opdiff.core.judgement import Judgement
 from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics
+from opdiff.core.pairing import OpLabel
 from opdiff.core.pictures import TensorPicture
 from opdiff.core.reasons import Reason
 from opdiff.core.replay import Replay
-from opdiff.core.tensor import Declared, Shape, Slot, Tensor, TensorKey
+from opdiff.core.tensor import Shape, Slot, TensorKey
 from opdiff.core.tensor_stats import TensorStats
-
-
-class OpLabel(Struct, frozen=True, gc=False):
-    """Operator of a row.
-
-    Attributes:
-        index: number of its group.
-        sequence: its number in the rule file; 0 without one.
-        op_type: its type.
-        target: the target's operators, comma-separated; `*` if there is none.
-        golden: the golden operators, comma-separated; `*` if there is none.
-    """
-
-    index: int
-    sequence: int
-    op_type: str
-    target: str
-    golden: str
-
-
-class Pairing(Struct, frozen=True):
-    """Two tensors that should hold the same numbers, and the evidence for it.
-
-    Attributes:
-        label: operator of the row.
-        target: the target's tensor.
-        golden: the golden tensor.
-        declared: layout and origin shape that the rule file declares.
-        evidence: why these two belong together.
-        confidence: 1.0 for pairs by rule file or equal names, less for inferred ones.
-        unit: the token of graph mode; `None` offline.
-        golden_type: type of the golden operator; empty if unknown.
-        timestamp: dump time of the operator in graph mode.
-        stack: source-code stack of the operator in graph mode.
-    """
-
-    label: OpLabel
-    target: SideTensor
-    golden: SideTensor
-    declared: Declared = Declared()
-    evidence: Reason | None = None
-    confidence: float = 1.0
-    unit: Unit | None = None
-    golden_type: str = ""
-    timestamp: int = 0
-    stack: str = ""
-
-    @property
-    def key(self) -> TensorKey:
-        """The target's tensor."""
-        return self.target.key
-
-    @property
-    def golden_key(self) -> TensorKey:
-        """The golden tensor."""
-        return self.golden.key
-
-    @property
-    def operands(self) -> tuple[Tensor, Tensor, Declared]:
-        """The arguments of alignment.
-
-        Raises:
-            ValueError: a side has no data.
-        """
-        return self.target.data, self.golden.data, self.declared
-
-    @property
-    def nbytes(self) -> int:
-        """Data on both sides."""
-        return self.target.nbytes + self.golden.nbytes
-
-
-class Unpaired(Struct, frozen=True):
-    """A tensor, or a whole operator (`key` is `None`), without a partner, and the reason.
-
-    Attributes:
-        label: operator of the row.
-        key: the target's tensor; `None` for a whole operator.
-        target: the target's tensor, if it was dumped.
-        reason: why it cannot be compared.
-        unit: the token of graph mode; `None` offline.
-        path: file of the operator in graph mode.
-        timestamp: dump time of the operator in graph mode.
-        stack: source-code stack of the operator in graph mode.
-        golden_only: whether this is a golden operator without a target operator; graph mode only.
-        has_data: whether the operator was dumped with its data, not as statistics.
-    """
-
-    label: OpLabel
-    key: TensorKey | None
-    target: SideTensor | None
-    reason: Reason
-    unit: Unit | None = None
-    path: str = ""
-    timestamp: int = 0
-    stack: str = ""
-    golden_only: bool = False
-    has_data: bool = True
-
-
-Pair = Pairing | Unpaired
 
 
 class Mode(StrEnum):
@@ -173,7 +73,7 @@ class Row(Struct, frozen=True, gc=False):
         target: the target's side; `None` if there is none.
         golden: the golden side; `None` if there is none.
         shape: the shape in which they were compared, or the target's stored shape; `None` without a tensor.
-        by: the data that was compared; never `AUTO`.
+        data_mode: the data that was compared; never `AUTO`.
         metrics: the metrics; `None` if nothing was measured.
         documented: the documented metrics of graph mode.
         extra: the metrics of the additional columns of graph mode.
@@ -196,7 +96,7 @@ class Row(Struct, frozen=True, gc=False):
     target: SideInfo | None = None
     golden: SideInfo | None = None
     shape: Shape | None = None
-    by: DataMode = DataMode.REAL
+    data_mode: DataMode = field(default=DataMode.REAL, name="by")
     metrics: Metrics | None = None
     documented: DocumentedMetrics | None = None
     extra: ExtraMetrics | None = None

@@ -46,7 +46,7 @@ class Run(Struct, frozen=True):
     """Number of consecutive rows of one unit that were compared by the same data."""
 
     unit: Unit | None
-    by: DataMode
+    data_mode: DataMode
     count: int
 
 
@@ -89,8 +89,8 @@ def encode_rows(rows: Sequence[Row]) -> Iterator[Block]:
 
 
 def _runs(rows: Iterable[Row]) -> Iterator[Run]:
-    for (unit, by), some in groupby(rows, key=attrgetter("unit", "by")):
-        yield Run(unit, by, sum(1 for _ in some))
+    for (unit, data_mode), some in groupby(rows, key=attrgetter("unit", "data_mode")):
+        yield Run(unit, data_mode, sum(1 for _ in some))
 
 
 def runs_of(rows: Sequence[Row]) -> Iterator[tuple[Run, range]]:
@@ -186,7 +186,9 @@ class _StoredBlock(Struct, frozen=True):
 def _numbered(values: tuple[Any, ...], first: Mapping[DataMode, int]) -> tuple[Any, ...]:
     if not any(first.values()):
         return values
-    return tuple(replace(row, label=replace(row.label, index=row.label.index + first.get(row.by, 0))) for row in values)
+    return tuple(
+        replace(row, label=replace(row.label, index=row.label.index + first.get(row.data_mode, 0))) for row in values
+    )
 
 
 class StoredPart(Struct, Generic[_T], frozen=True):

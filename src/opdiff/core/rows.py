@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import DataMode, Pairing, Row, SideInfo
+from opdiff.core.comparison import DataMode, Row, SideInfo
+from opdiff.core.pairing import Pairing
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Pair, Unpaired
     from opdiff.core.dump import SideTensor
+    from opdiff.core.pairing import PairingResult, Unpaired
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
 
@@ -24,7 +25,7 @@ def side_info(tensor: SideTensor, op_type: str = "") -> SideInfo:
     return SideInfo(path, op_type=op_type)
 
 
-def paired_row(pairing: Pairing, by: DataMode = DataMode.REAL, reason: Reason | None = None) -> Row:
+def paired_row(pairing: Pairing, data_mode: DataMode = DataMode.REAL, reason: Reason | None = None) -> Row:
     """Return the row of a pairing that was not measured, and the reason."""
     return Row(
         pairing.label,
@@ -33,7 +34,7 @@ def paired_row(pairing: Pairing, by: DataMode = DataMode.REAL, reason: Reason | 
         side_info(pairing.target, pairing.label.op_type),
         side_info(pairing.golden, pairing.golden_type),
         _shape(pairing.target),
-        by,
+        data_mode,
         reason=reason,
         evidence=pairing.evidence,
         confidence=pairing.confidence,
@@ -43,7 +44,7 @@ def paired_row(pairing: Pairing, by: DataMode = DataMode.REAL, reason: Reason | 
     )
 
 
-def unpaired_row(unpaired: Unpaired, by: DataMode = DataMode.REAL) -> Row:
+def unpaired_row(unpaired: Unpaired, data_mode: DataMode = DataMode.REAL) -> Row:
     """Return the row of a tensor or an operator without a partner."""
     op_type, tensor = unpaired.label.op_type, unpaired.target
     info = SideInfo(unpaired.path, op_type=op_type) if unpaired.path else None
@@ -55,7 +56,7 @@ def unpaired_row(unpaired: Unpaired, by: DataMode = DataMode.REAL) -> Row:
         target=None if unpaired.golden_only else info,
         golden=info if unpaired.golden_only else None,
         shape=_shape(tensor) if tensor is not None else None,
-        by=by,
+        data_mode=data_mode,
         reason=unpaired.reason,
         unit=unpaired.unit,
         timestamp=unpaired.timestamp,
@@ -64,7 +65,7 @@ def unpaired_row(unpaired: Unpaired, by: DataMode = DataMode.REAL) -> Row:
     )
 
 
-def listed_row(pair: Pair) -> Row:
+def listed_row(pair: PairingResult) -> Row:
     """Return the row of a pair that is only to be listed."""
     return paired_row(pair) if isinstance(pair, Pairing) else unpaired_row(pair)
 

@@ -40,7 +40,7 @@ def coverage_of(rows: Sequence[Row], network: Network) -> Coverage:
     ways = dict.fromkeys(DataMode, 0)
     for row in rows:
         if row.is_compared:
-            ways[row.by] += 1
+            ways[row.data_mode] += 1
         name = row.key.op if row.key else target_name(row)
         if row.golden_only or name == "*" or row.label.op_type in _GRAPH_ENDPOINT_TYPES:
             continue
@@ -128,7 +128,7 @@ def _output(row: Row, verdict: Verdict, max_noise: float) -> ModelOutputs:
     is_close = error is not None and error <= _MATCHING_ERROR
     if verdict.level is Level.WRONG:
         agreement = Agreement.SIGNIFICANT
-    elif row.by is DataMode.STATISTICS and not verdict.level.is_bad:
+    elif row.data_mode is DataMode.STATISTICS and not verdict.level.is_bad:
         agreement = Agreement.UNKNOWN
     elif is_close or (not verdict.level.is_bad and (error or 0.0) <= max_noise):
         agreement = Agreement.MATCH

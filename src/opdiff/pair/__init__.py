@@ -26,10 +26,10 @@ from opdiff.pair.selection import select
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from opdiff.core.comparison import Pair
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
     from opdiff.core.manual_pair import ManualPair
+    from opdiff.core.pairing import PairingResult
     from opdiff.pair.golden import GoldenSide
     from opdiff.pair.selection import Selection
 
@@ -70,7 +70,7 @@ class PairOptions(Struct, frozen=True):
     every_operator: bool = False
 
 
-def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None = None) -> tuple[Pair, ...]:
+def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None = None) -> tuple[PairingResult, ...]:
     """Return the pairs in the order of the report: by group and operator, inputs before outputs; others last.
 
     Raises:
@@ -80,7 +80,7 @@ def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None =
     options = options or PairOptions()
     scenario = choose(target, golden, rules.given)
     target_index, golden_index = DumpIndex(target), DumpIndex(golden)
-    pairs: Iterable[Pair]
+    pairs: Iterable[PairingResult]
     if scenario is Scenario.PLAIN:
         if options.selection is not None:
             raise UsageError(because("pair.selection_without_rules"))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import DumpKind, side_tensor
+from opdiff.core.pairing import OpLabel, Pairing, Unpaired
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
 from opdiff.pair.golden import Found
@@ -19,9 +19,9 @@ from opdiff.pair.trace import trace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from opdiff.core.comparison import Pair
     from opdiff.core.dump import DumpedOp
     from opdiff.core.graph import RuleOp
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor
     from opdiff.pair.golden import GoldenSide
@@ -54,7 +54,7 @@ class PairingContext(Struct, frozen=True):
     has_moved_strides: bool = False
 
 
-def iter_pairs(context: PairingContext) -> Iterator[Pair]:
+def iter_pairs(context: PairingContext) -> Iterator[PairingResult]:
     """Yield the pairs of all groups, in their order."""
     for group in context.model.groups:
         if context.every_operator:
@@ -68,7 +68,7 @@ def iter_pairs(context: PairingContext) -> Iterator[Pair]:
             yield from _group_pairs(context, group, operators)
 
 
-def iter_unknown_pairs(context: PairingContext) -> Iterator[Pair]:
+def iter_unknown_pairs(context: PairingContext) -> Iterator[PairingResult]:
     """Yield an unpaired entry for each dumped operator that the rules do not contain, numbered after the groups."""
     known = {file_safe_name(name): name for name in context.model.by_name}
     unknown = [dump for name, dump in context.target.dump.operators.items() if file_safe_name(name) not in known]
@@ -81,7 +81,7 @@ def iter_unknown_pairs(context: PairingContext) -> Iterator[Pair]:
         yield Unpaired(label, None, None, reason)
 
 
-def _group_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Pair]:
+def _group_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[PairingResult]:
     relation = group.relation
     if relation is Relation.L1_FUSION:
         return _l1_pairs(context, group, operators)
@@ -90,7 +90,7 @@ def _group_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp,
     return _split_pairs(context, group, operators)
 
 
-def _split_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Pair]:
+def _split_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[PairingResult]:
     """Yield the pairs of each dumped operator that is not an inner one; one unpaired entry when there is none."""
     reasons = []
     dumped = []
@@ -107,7 +107,7 @@ def _split_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp,
         yield from _operator_pairs(context, group, operator)
 
 
-def _l1_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Pair]:
+def _l1_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[PairingResult]:
     """Yield the pairs of the first and the last operator that ran; those between work on parts of the same tensors."""
     dumped = [(dump.timestamp, operator) for operator in operators if (dump := context.target.find(operator.name))]
     if not dumped:
@@ -120,7 +120,7 @@ def _l1_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ..
     yield from _operator_pairs(context, group, ran[-1])
 
 
-def _operator_pairs(context: PairingContext, group: Group, operator: RuleOp) -> Iterator[Pair]:
+def _operator_pairs(context: PairingContext, group: Group, operator: RuleOp) -> Iterator[PairingResult]:
     label = _label(group, operator)
     others = context.model.sharing_file_form(operator.name)
     if others:
@@ -173,7 +173,9 @@ def _compared_slots(operator: RuleOp) -> tuple[Slot, ...]:
     return inputs if operator.op_type == "AscendQuant" else (*inputs, Slot.OUTPUT)
 
 
-def _tensor_pair(context: PairingContext, label: OpLabel, operator: RuleOp, key: TensorKey, tensor: Tensor) -> Pair:
+def _tensor_pair(
+    context: PairingContext, label: OpLabel, operator: RuleOp, key: TensorKey, tensor: Tensor
+) -> PairingResult:
     traced = trace(context.model, operator, key.slot, key.index)
     reasons = []
     for origin in traced.origins:

@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import side_tensor
 from opdiff.core.errors import UsageError
+from opdiff.core.pairing import OpLabel, Pairing, Unpaired
 from opdiff.core.reasons import Reason, all_of, because
 from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from opdiff.core.comparison import Pair
     from opdiff.core.dump import DumpedOp
     from opdiff.core.manual_pair import ManualPair
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.tensor import Tensor
     from opdiff.pair.names import DumpIndex
 
 
 def override(
-    found: Iterable[Pair], pairs: Sequence[ManualPair], target: DumpIndex, golden: DumpIndex
-) -> tuple[Pair, ...]:
+    found: Iterable[PairingResult], pairs: Sequence[ManualPair], target: DumpIndex, golden: DumpIndex
+) -> tuple[PairingResult, ...]:
     """Return the pairs that were found, with the user's pairings in place of those for the same target tensors.
 
     Raises:
@@ -33,7 +33,7 @@ def override(
     if not pairs:
         return tuple(found)
     pending = {_file_key(pair.target): pair for pair in pairs}
-    result: list[Pair] = []
+    result: list[PairingResult] = []
     for row in found:
         pair = None if row.key is None else pending.pop(_file_key(row.key), None)
         result.append(row if pair is None else _row(row.label, row.key or pair.target, pair, target, golden))
@@ -46,7 +46,7 @@ def _file_key(key: TensorKey) -> tuple[str, Slot, int]:
     return file_safe_name(key.op), key.slot, key.index
 
 
-def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> Pair:
+def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> PairingResult:
     label = replace(label, golden=pair.golden.op)
     tensor = _find_tensor(target, pair.target, "target")
     partner = _find_tensor(golden, pair.golden, "golden")
@@ -59,7 +59,7 @@ def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, go
     )
 
 
-def _add(rows: list[Pair], pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> None:
+def _add(rows: list[PairingResult], pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> None:
     """Insert a pairing of a tensor without a row: behind the other rows of its operator, else at the end."""
     operator = _find_operator(target, pair.target, "target")
     name = file_safe_name(pair.target.op)

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import side_tensor
+from opdiff.core.pairing import OpLabel, Pairing, Unpaired
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Slot, TensorKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from opdiff.core.comparison import Pair
     from opdiff.core.dump import Dump, DumpedOp
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Reason
 
 
 _SAME_NAME = because("pair.same_name")
 
 
-def iter_plain_pairs(target: Dump, golden: Dump) -> Iterator[Pair]:
+def iter_plain_pairs(target: Dump, golden: Dump) -> Iterator[PairingResult]:
     """Yield the pairs of the target's operators, oldest first, then of those that only the golden dump has."""
     names = [*target.operators, *(name for name in golden.operators if name not in target.operators)]
     for index, name in enumerate(names):
@@ -66,7 +66,7 @@ def _has_tensors(operator: DumpedOp) -> bool:
     return bool(operator.inputs or operator.outputs)
 
 
-def _tensor_pairs(label: OpLabel, target_op: DumpedOp, golden_op: DumpedOp) -> Iterator[Pair]:
+def _tensor_pairs(label: OpLabel, target_op: DumpedOp, golden_op: DumpedOp) -> Iterator[PairingResult]:
     for slot in Slot:
         targets, goldens = target_op.tensors(slot), golden_op.tensors(slot)
         for index in sorted({*targets, *goldens}):

@@ -50,7 +50,7 @@ def _of_unit(name: str, row: Row) -> Value:
 _SIDES = ("target", "golden")
 _UNIT_COLUMNS: dict[str, Callable[[Row], Value]] = {
     **{name: partial(_of_unit, name) for name in ("rank", "token", "graph")},
-    "data_mode": lambda row: str(row.by),
+    "data_mode": lambda row: str(row.data_mode),
 }
 _FIRST_COLUMNS: dict[str, Callable[[Row], Value]] = {
     "index": lambda row: row.label.index,

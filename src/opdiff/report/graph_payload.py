@@ -92,7 +92,9 @@ def _real(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
 
 def _statistics(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
     """Return the statistics of both sides and their relative differences, for rows that were compared by statistics."""
-    found = [(number, row) for number, row in enumerate(rows) if row.by is DataMode.STATISTICS and row.is_compared]
+    found = [
+        (number, row) for number, row in enumerate(rows) if row.data_mode is DataMode.STATISTICS and row.is_compared
+    ]
     stats = [(row.target_stats, row.golden_stats) for _, row in found]
     columns: dict[str, Any] = {}
     for side, name in enumerate(("target", "golden")):

@@ -44,7 +44,7 @@ class TableKey(Struct, frozen=True):
 
     rank: int | None
     graph: int | None
-    by: DataMode
+    data_mode: DataMode
 
 
 def graph_tables(comparison: Comparison) -> dict[TableKey, Table]:
@@ -52,46 +52,46 @@ def graph_tables(comparison: Comparison) -> dict[TableKey, Table]:
     found: dict[TableKey, list[range]] = {}
     for run, numbers in runs_of(comparison.rows):
         if run.unit is not None:
-            found.setdefault(TableKey(run.unit.rank, run.unit.graph, run.by), []).append(numbers)
+            found.setdefault(TableKey(run.unit.rank, run.unit.graph, run.data_mode), []).append(numbers)
     graphs = list(dict.fromkeys((key.rank, key.graph) for key in found))
     modes = list(DataMode)
-    keys = sorted(found, key=lambda key: (graphs.index((key.rank, key.graph)), modes.index(key.by)))
-    return {key: graph_table(JudgedRows(comparison, found[key]), key.by) for key in keys}
+    keys = sorted(found, key=lambda key: (graphs.index((key.rank, key.graph)), modes.index(key.data_mode)))
+    return {key: graph_table(JudgedRows(comparison, found[key]), key.data_mode) for key in keys}
 
 
 class TableJob(Struct, frozen=True):
     """Some rows of a table, to be written by another process."""
 
     part: JudgedPart
-    by: DataMode
+    data_mode: DataMode
 
 
-def write_graph_csv(table: Table, by: DataMode, path: str, map_jobs: MapJobs = map) -> None:
+def write_graph_csv(table: Table, data_mode: DataMode, path: str, map_jobs: MapJobs = map) -> None:
     """Write a table of rows that were compared in one `DataMode`, as `write_csv` does, by jobs of some rows."""
     rows = table.rows
     if not isinstance(rows, JudgedRows):
         raise TypeError("the rows are not those of a comparison in graph mode")
     with open_atomic(path) as file:
         file.write(csv_lines([_format_cells(table.header())]))
-        jobs = [TableJob(part, by) for part in rows.parts(_ROWS_PER_JOB)]
+        jobs = [TableJob(part, data_mode) for part in rows.parts(_ROWS_PER_JOB)]
         file.writelines(map_jobs(table_lines, jobs))
 
 
 def table_lines(job: TableJob) -> bytes:
     """Return some lines of a table."""
-    return csv_lines(map(_format_cells, graph_table(job.part.load(), job.by).cells()))
+    return csv_lines(map(_format_cells, graph_table(job.part.load(), job.data_mode).cells()))
 
 
-def graph_table(rows: Collection[JudgedRow], by: DataMode) -> Table:
+def graph_table(rows: Collection[JudgedRow], data_mode: DataMode) -> Table:
     """Return the table of rows that were compared in the same `DataMode`."""
-    return Table(tuple(_columns(by)), rows, _format_cells)
+    return Table(tuple(_columns(data_mode)), rows, _format_cells)
 
 
-def _columns(by: DataMode) -> Iterator[Columns]:
+def _columns(data_mode: DataMode) -> Iterator[Columns]:
     yield Columns(("API Name", "Stack Info", "Data Name"), _name_cells)
     # These two identify a row; both are repeated among the further columns.
     yield Columns(("token_id", "my_data_path"), lambda judged: (_token(judged.row), judged.row.target_path))
-    yield _METRICS[by]
+    yield _METRICS[data_mode]
     yield Columns(("Requires_grad Consistent", "Result", "Accuracy Reached or Not", "Err_message"), _result_cells)
     yield Columns(("token_id", "data_id"), lambda judged: (_token(judged.row), judged.row.label.index))
     yield Columns(_side_titles("golden"), lambda judged: _side_cells(judged.row.golden))
@@ -225,7 +225,7 @@ def _failure(row: Row) -> str:
     """Return why the further metrics are missing; empty if they are present or not applicable."""
     if row.reason is not None:
         return render(row.reason)
-    if row.by is not DataMode.REAL or row.documented is None or row.extra is not None:
+    if row.data_mode is not DataMode.REAL or row.documented is None or row.extra is not None:
         return ""
     return render_all(row.notes) or "the numbers are too large for these metrics"
 

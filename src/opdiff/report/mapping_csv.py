@@ -11,7 +11,8 @@ from opdiff.report.cells import NOT_GIVEN, format_cells, write_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from opdiff.core.comparison import Pair, Row
+    from opdiff.core.comparison import Row
+    from opdiff.core.pairing import PairingResult
     from opdiff.report.cells import Cell
 
 _COLUMNS = (
@@ -20,7 +21,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def write_mapping(pairs: Iterable[Pair], path: str, *, sequence: bool = False) -> None:
+def write_mapping(pairs: Iterable[PairingResult], path: str, *, sequence: bool = False) -> None:
     """Write the table in the order of the pairs; `sequence` adds the column `OpSequence`."""
     numbers = ("Index", "OpSequence") if sequence else ("Index",)
     rows = (_cells(listed_row(pair), sequence=sequence) for pair in pairs)

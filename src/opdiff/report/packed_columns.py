@@ -102,7 +102,7 @@ class _Encoder:
     def _records(self, kind: type, values: Sequence[Any]) -> Column:
         if issubclass(kind, Struct):
             columns = zip(*map(structs.astuple, values), strict=True)
-            return ["record", kind.__struct_fields__, [self.column(field) for field in columns]]
+            return ["record", kind.__struct_encode_fields__, [self.column(field) for field in columns]]
         return ["tuple", self.column(list(map(len, values))), self.column(list(chain.from_iterable(values)))]
 
     def _reasons(self, reasons: Sequence[Reason]) -> Column:

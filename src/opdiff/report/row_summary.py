@@ -69,7 +69,7 @@ class RowSummary:
         columns["origin"].extend([_ORIGINS[verdict.origin] for verdict in part.verdicts])
         columns["slot"].extend([_SLOTS[row.key.slot if row.key else None] for row in rows])
         columns["alone"].extend([has_no_counterpart(row) for row in rows])
-        columns["mode"].extend([_MODES[row.by] for row in rows])
+        columns["mode"].extend([_MODES[row.data_mode] for row in rows])
         columns["result"].extend([_result(*pair) for pair in zip(rows, part.results, strict=False)])
         self._op_types.update([row.label.op_type for row in rows])
         self.without_stack += sum(not row.stack for row in rows)

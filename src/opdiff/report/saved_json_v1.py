@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from opdiff.core.comparison import (
-    Comparison,
-    DataMode,
-    Mode,
-    OpLabel,
-)
+from opdiff.core.comparison import Comparison, DataMode, Mode
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError
+from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.saved_json import SCHEMA, head_of, read_document
@@ -221,7 +217,7 @@ def _graph_row(row: Object, number: int, part: Object) -> Object:
         target=_graph_side(target),
         golden=_graph_side(golden),
         shape=stats.get("shape"),
-        by=row["mode"],
+        data_mode=row["mode"],
         metrics=_metrics(row.get("metrics")),
         documented=_optional(row.get("real")),
         extra=_optional(row.get("further")),

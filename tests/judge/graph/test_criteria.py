@@ -6,8 +6,9 @@ from math import inf, nan
 
 import pytest
 
-from opdiff.core.comparison import DataMode, OpLabel, Row, SideInfo
+from opdiff.core.comparison import DataMode, Row, SideInfo
 from opdiff.core.metrics import DocumentedMetrics
+from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.core.tensor_stats import TensorStats
@@ -30,7 +31,7 @@ def row(
     sides = SideInfo("a", stats=target), SideInfo("b", stats=golden)
     key, why = TensorKey("op", slot, 0), quoted(reason) if reason else None
     label = OpLabel(0, 0, "A", "op", "op")
-    return Row(label, key, key, *sides, by=mode, documented=real, reason=why, golden_only=golden_only)
+    return Row(label, key, key, *sides, data_mode=mode, documented=real, reason=why, golden_only=golden_only)
 
 
 def figures(cosine: float | None, relative: float, error: float = 0.0, share: float | None = 1.0) -> DocumentedMetrics:

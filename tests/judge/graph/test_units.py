@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from made_reports import BAD
 from made_reports import row as measured_row
-from opdiff.core.comparison import DataMode, GraphNode, ModelGraph, OpLabel, Row, SideInfo
+from opdiff.core.comparison import DataMode, GraphNode, ModelGraph, Row, SideInfo
 from opdiff.core.dump import Unit
 from opdiff.core.judgement import Agreement, Judgement, Level, Origin
 from opdiff.core.metrics import DocumentedMetrics
+from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.core.tensor_stats import TensorStats
@@ -27,7 +28,9 @@ def row(op: str, largest: float, slot: Slot = Slot.OUTPUT, *, token: int = 0, ra
     """A row that was compared by statistics."""
     sides = SideInfo(stats=TensorStats(-1.0, largest, 0.0, 1.0)), SideInfo(stats=TensorStats(-1.0, 1.0, 0.0, 1.0))
     key = TensorKey(op, slot, 0)
-    return Row(OpLabel(0, 0, "Add", op, op), key, key, *sides, by=DataMode.STATISTICS, unit=Unit(rank, token, None))
+    return Row(
+        OpLabel(0, 0, "Add", op, op), key, key, *sides, data_mode=DataMode.STATISTICS, unit=Unit(rank, token, None)
+    )
 
 
 def measured(op: str = "a", *, token: int = 0, rank: int = 0, **numbers: Any) -> Row:
@@ -47,12 +50,12 @@ def test_the_colour_decides_by_statistics(largest: float, level: Level) -> None:
 @pytest.mark.parametrize(("checksum", "level"), [("00ff", Level.EXACT), ("00fe", Level.WRONG)])
 def test_checksums_are_equal_or_wrong(checksum: str, level: Level) -> None:
     sides = SideInfo(stats=TensorStats(crc32="00ff")), SideInfo(stats=TensorStats(crc32=checksum))
-    made = replace(row("a", GREEN), by=DataMode.MD5, target=sides[0], golden=sides[1])
+    made = replace(row("a", GREEN), data_mode=DataMode.MD5, target=sides[0], golden=sides[1])
     assert judge([made]).verdicts[0].level is level
 
 
 def test_two_empty_tensors_are_equal() -> None:
-    assert judge([replace(row("a", GREEN), by=DataMode.REAL)]).verdicts[0].level is Level.EXACT
+    assert judge([replace(row("a", GREEN), data_mode=DataMode.REAL)]).verdicts[0].level is Level.EXACT
 
 
 def test_units_are_judged_by_their_own_network() -> None:
@@ -119,7 +122,7 @@ def test_a_finding_is_described_by_the_first_unit_in_which_it_is_wrong() -> None
 )
 def test_advice_of_good_runs_names_what_was_compared(mode: DataMode, reservation: str, code: str, outcome: str) -> None:
     side = SideInfo(stats=TensorStats(-1.0, 1.0, 0.0, 1.0, crc32="00ff"))
-    judgement = judge([replace(row("a", GREEN), by=mode, target=side, golden=side)])
+    judgement = judge([replace(row("a", GREEN), data_mode=mode, target=side, golden=side)])
     assert judgement.advice[:2] == (because(reservation, count=1, total=1), because(code, count=1))
     assert judgement.outcome == outcome
 

@@ -9,8 +9,8 @@ import pytest
 
 from lowered_graphs import Network
 from lowered_networks import HALF, NETWORKS, random_network
-from opdiff.core.comparison import Pairing
 from opdiff.core.dump import GraphKind, Unit
+from opdiff.core.pairing import Pairing
 from opdiff.pair.graph.token import pair_token
 from opdiff.read.filename import FxName, parse_name
 from opdiff.read.graph.token_files import read_token

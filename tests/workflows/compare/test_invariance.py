@@ -16,7 +16,7 @@ from command_line import run_outside
 from dump_files import TIME, tensor
 from made_dumps import Case, describe, numbers, perturbed, read_result, rule
 from opdiff.core import dtypes
-from opdiff.core.comparison import Pairing
+from opdiff.core.pairing import Pairing
 from opdiff.measure.kernel import library as native
 from opdiff.pair import PairOptions, Rules, pair
 from opdiff.read.dump import read_dump

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from opdiff.core import dtypes
-from opdiff.core.comparison import OpLabel, Pairing
 from opdiff.core.dump import SideTensor
+from opdiff.core.pairing import OpLabel, Pairing
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Slot, Tensor, TensorKey, TensorSpec
 from opdiff.run.task_round import Place

@@ -14,9 +14,9 @@ from dump_files import TIME, add, dump, tensor
 from made_dumps import numbers
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
-from opdiff.core.comparison import OpLabel, Pairing
 from opdiff.core.dump import side_tensor
 from opdiff.core.explanation import Explanation, ExplanationKind
+from opdiff.core.pairing import OpLabel, Pairing
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Declared, Slot, Tensor, TensorKey
 from opdiff.read import read_operator

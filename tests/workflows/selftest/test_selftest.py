@@ -14,8 +14,8 @@ from command_line import run
 from dump_files import tensor
 from made_dumps import numbers
 from opdiff.core import dtypes
-from opdiff.core.comparison import OpLabel, Pairing
 from opdiff.core.dump import side_tensor
+from opdiff.core.pairing import OpLabel, Pairing
 from opdiff.core.tensor import Declared, Slot, TensorKey
 from opdiff.read import read_operator
 from opdiff.sample import write_sample

@@ -53,10 +53,10 @@ def _result(row: Row, group: Sequence[Row]) -> DocumentedResult:
         return DocumentedResult("N/A", "N/A", Colour.NONE)
     if not row.is_compared:
         return DocumentedResult("FAIL", "No", Colour.RED)
-    passed, reached = _JUDGES[row.by](row)
+    passed, reached = _JUDGES[row.data_mode](row)
     inputs = [other for other in group if other.key and other.key.slot is Slot.INPUT and other.is_compared]
     red, yellow = _marks(row, inputs if row.is_output else [])
-    if row.by is DataMode.MD5:
+    if row.data_mode is DataMode.MD5:
         colour = Colour.GREEN if passed else Colour.RED
     else:
         colour = Colour.RED if red else Colour.GREEN if passed and not yellow else Colour.YELLOW
@@ -149,7 +149,7 @@ def _red_alone(row: Row) -> list[Reason]:
         cosine = row.documented.cosine
         if cosine is not None and (isnan(cosine) or cosine < MIN_COSINE):
             found.append(because("judge.cosine_low", limit=MIN_COSINE))
-    elif row.by is DataMode.STATISTICS:
+    elif row.data_mode is DataMode.STATISTICS:
         found += [reason for name, reason in _STATISTIC_REASONS.items() if _is_far(row, name)]
     return found
 
@@ -190,7 +190,7 @@ def _yellow_by_input(row: Row, other: Row) -> list[Reason]:
             found.append(because("judge.share_dropped", drop=_SUSPICIOUS_DROP))
         if _drop(other.documented.cosine, row.documented.cosine) > _SUSPICIOUS_DROP:
             found.append(because("judge.cosine_dropped", drop=_SUSPICIOUS_DROP))
-    elif row.by is DataMode.STATISTICS:
+    elif row.data_mode is DataMode.STATISTICS:
         norms = _differences(other)["norm"].relative, _differences(row)["norm"].relative
         if None not in norms and (norms[1] or 0) > max(10 * (norms[0] or 0), 0.1):
             found.append(because("judge.norm_grown"))

@@ -291,9 +291,9 @@ def _verdict(row: Row, result: DocumentedResult, by_network: Verdict) -> Verdict
 def _by_result(row: Row, result: DocumentedResult) -> Verdict:
     """Return the verdict for a row without metrics: statistics, checksums, or empty tensors."""
     passed = result.result == "PASS"
-    if row.by is DataMode.REAL:
+    if row.data_mode is DataMode.REAL:
         return Verdict(Level.EXACT, because("judge.both_empty"))
-    if row.by is DataMode.MD5:
+    if row.data_mode is DataMode.MD5:
         equal, differ = because("judge.checksums_equal"), because("judge.checksums_differ")
         return Verdict(Level.EXACT, equal) if passed else Verdict(Level.WRONG, differ)
     why = all_of(result.why or (_GOOD_STATISTICS if passed else _BAD_STATISTICS,))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import GraphKind
+from opdiff.core.pairing import OpLabel, Pairing, Unpaired
 from opdiff.core.reasons import Reason, all_of, because
 from opdiff.core.tensor import Slot, file_safe_name
 from opdiff.pair.graph.fx import FxPairing, Partner

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from opdiff.core.atomic_file import open_atomic
-from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, OpdiffError, UsageError
+from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.groups import group_rules

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.align.pairs import AlignedPair
-    from opdiff.core.comparison import Pairing
     from opdiff.core.dtypes import DType
+    from opdiff.core.pairing import Pairing
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, Tensor
     from opdiff.measure.sums import Sums

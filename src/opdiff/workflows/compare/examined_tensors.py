@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from opdiff.core.comparison import Pairing
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import OpdiffError
+from opdiff.core.pairing import Pairing
 from opdiff.workflows.compare.batch import native_job
 from opdiff.workflows.compare.loaded_pairs import MAX_LOADED_BYTES, load_values
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from opdiff.align.custom import Conversions
-    from opdiff.core.comparison import Pair, Row
+    from opdiff.core.comparison import Row
     from opdiff.core.dump import Unit
     from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.explanation import Explanation
     from opdiff.core.judgement import Finding, Judgement
+    from opdiff.core.pairing import PairingResult
     from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 
 _MAX_TENSORS = 20
@@ -88,7 +89,7 @@ def _is_small(pair: Pairing, remaining: int) -> bool:
     return spec.dtype.kind is not Kind.COMPLEX and prod(spec.shape) <= remaining and nbytes <= MAX_LOADED_BYTES
 
 
-def _in_order(inputs: Iterable[Pair | None]) -> list[Pairing]:
+def _in_order(inputs: Iterable[PairingResult | None]) -> list[Pairing]:
     return sorted((pair for pair in inputs if isinstance(pair, Pairing)), key=lambda pair: pair.target.key.index)
 
 

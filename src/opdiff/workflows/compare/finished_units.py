@@ -132,7 +132,7 @@ def _digest(unit: Sequence[Job]) -> str:
     options = unit[0].options.with_kl, [metric.name for metric in unit[0].options.metrics]
     digest = hashlib.sha256(encode((version("opdiff"), version("numpy"), unit[0].number, options)))
     for job in unit:
-        digest.update(encode((job.by, job.pairing, _file_states(job))))
+        digest.update(encode((job.data_mode, job.pairing, _file_states(job))))
     return digest.hexdigest()
 
 

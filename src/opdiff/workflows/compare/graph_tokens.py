@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.comparison import DataMode, Pairing
+from opdiff.core.comparison import DataMode
 from opdiff.core.dump import GraphKind, GraphOp, Unit
+from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, because
 from opdiff.core.remote.urls import is_remote
 from opdiff.core.row_store import EncodedRows, encode_rows
@@ -27,9 +28,9 @@ from opdiff.workflows.compare.measuring import MeasuredBlocks, align_and_measure
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from opdiff.core.comparison import Pair
     from opdiff.core.dump import TokenDump
     from opdiff.core.graph import TextGraph
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.row_store import Block
     from opdiff.read.directory import Folder
     from opdiff.workflows.compare.graph_units import RankGraph
@@ -74,7 +75,7 @@ class TokenPairs(Struct, frozen=True):
     """Pairs of one token, the operators of the target that no earlier token of its job has, by name, and notes."""
 
     unit: Unit
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PairingResult, ...]
     operators: Mapping[str, GraphOp]
     notes: tuple[Reason, ...]
 
@@ -164,7 +165,7 @@ def measure_tokens(work: TokenWork) -> TokenRows:
     units: list[Unit] = []
     blocks: list[Block] = []
     defects: list[str] = []
-    kept: list[Pair | None] = []
+    kept: list[PairingResult | None] = []
     operators: dict[str, GraphOp] = {}
     notes: list[Reason] = []
     nbytes = 0
@@ -182,12 +183,14 @@ def measure_tokens(work: TokenWork) -> TokenRows:
     return TokenRows(tuple(units), rows, counts, operators, tuple(notes), nbytes)
 
 
-def in_row_order(pairs: Iterable[Pair], requested: DataMode, counts: dict[DataMode, int]) -> tuple[Pair, ...]:
+def in_row_order(
+    pairs: Iterable[PairingResult], requested: DataMode, counts: dict[DataMode, int]
+) -> tuple[PairingResult, ...]:
     """Return the pairs of a token in the order of their rows, numbered within their table, from `counts` on.
 
     Each `DataMode` has its own table.
     """
-    numbered: list[Pair] = []
+    numbered: list[PairingResult] = []
     for pair in sorted(pairs, key=_row_order):
         mode = data_mode(pair, requested)
         numbered.append(replace(pair, label=replace(pair.label, index=counts[mode])))
@@ -195,7 +198,7 @@ def in_row_order(pairs: Iterable[Pair], requested: DataMode, counts: dict[DataMo
     return tuple(numbered)
 
 
-def _row_order(pair: Pair) -> tuple[bool, int, str, int, int]:
+def _row_order(pair: PairingResult) -> tuple[bool, int, str, int, int]:
     """Sort the pairs of a token: unused golden operators last, then by time and operator, inputs before outputs."""
     is_golden = not isinstance(pair, Pairing) and pair.golden_only
     slot, index = (pair.key.slot, pair.key.index) if pair.key else (None, 0)

@@ -30,10 +30,10 @@ from opdiff.workflows.compare.options import check_options, choose_mode, has_gra
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from opdiff.core.comparison import Pair
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
     from opdiff.core.manual_pair import ManualPair
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Reason
     from opdiff.pair.selection import Selection
     from opdiff.pair.training import BatchJob, ModelFolder
@@ -49,7 +49,7 @@ class Batch(Struct, frozen=True):
     bytes that workers have measured so far, and about how many there are.
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PairingResult, ...]
     graphs: tuple[ModelGraph, ...] = ()
     notes: tuple[Reason, ...] = ()
     measured: MeasuredBlocks | None = None

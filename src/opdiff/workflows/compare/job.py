@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.comparison import DataMode, Pairing, Row
+from opdiff.core.comparison import DataMode, Row
 from opdiff.core.dtypes import largest_finite
 from opdiff.core.errors import ElementError, LayoutError, OpdiffError
+from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, because
 from opdiff.core.rows import paired_row, side_info
 from opdiff.core.tensor_stats import TensorStats
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
     from opdiff.align.custom import Conversions
     from opdiff.align.pairs import AlignedPair
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Pair, SideInfo
+    from opdiff.core.comparison import SideInfo
     from opdiff.core.dtypes import DType
     from opdiff.core.metrics import Metrics
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.tensor import Tensor
     from opdiff.measure.custom import Metric
     from opdiff.measure.sums import Sums
@@ -55,7 +57,7 @@ class Job(Struct, frozen=True):
 
     number: int
     pairing: Pairing
-    by: DataMode = DataMode.REAL
+    data_mode: DataMode = DataMode.REAL
     options: MeasureOptions = MeasureOptions()
 
     @property
@@ -72,7 +74,7 @@ class Job(Struct, frozen=True):
     def has_data(self) -> bool:
         """Whether tensor data is compared, and both sides have it."""
         pairing = self.pairing
-        return self.by is DataMode.REAL and None not in (pairing.target.tensor, pairing.golden.tensor)
+        return self.data_mode is DataMode.REAL and None not in (pairing.target.tensor, pairing.golden.tensor)
 
 
 class Outcome(Struct, frozen=True):
@@ -82,7 +84,7 @@ class Outcome(Struct, frozen=True):
     defect: str = ""
 
 
-def data_mode(pair: Pair, requested: DataMode) -> DataMode:
+def data_mode(pair: PairingResult, requested: DataMode) -> DataMode:
     """Return how a pair is compared, which also determines its table; for an unpaired operator by its own data."""
     if requested is not DataMode.AUTO:
         return requested
@@ -95,7 +97,7 @@ def data_mode(pair: Pair, requested: DataMode) -> DataMode:
 
 def measure_job(job: Job) -> Outcome:
     """Measure one pairing."""
-    return outcome_of(job, lambda: _MEASURES[job.by](job))
+    return outcome_of(job, lambda: _MEASURES[job.data_mode](job))
 
 
 def outcome_of(job: Job, work: Callable[[], Row]) -> Outcome:
@@ -117,7 +119,7 @@ def died(job: Job) -> Outcome:
 
 def failed(job: Job, reason: Reason) -> Row:
     """Return the row of a job without numbers."""
-    return paired_row(job.pairing, job.by, reason)
+    return paired_row(job.pairing, job.data_mode, reason)
 
 
 def reason_of(error: OpdiffError | MemoryError) -> Reason:
@@ -255,7 +257,7 @@ def _measure_statistics(job: Job) -> Row:
     target, golden = stats
     if target.shape is not None and golden.shape is not None and target.shape != golden.shape:
         notes.append(because("compare.shapes_differ", target=target.shape, golden=golden.shape))
-    row = _with_stats(paired_row(job.pairing, job.by), target, golden)
+    row = _with_stats(paired_row(job.pairing, job.data_mode), target, golden)
     return replace(row, notes=tuple(notes), reason=_nothing_known(target, golden))
 
 
@@ -286,7 +288,7 @@ def _logical(tensor: Tensor) -> tuple[AnyArray, Reason | None]:
 def _measure_checksums(job: Job) -> Row:
     from opdiff.measure.checksum import crc32
 
-    row, arrays = paired_row(job.pairing, job.by), _aligned_codes(job.pairing)
+    row, arrays = paired_row(job.pairing, job.data_mode), _aligned_codes(job.pairing)
     sides: list[SideInfo] = []
     for side, array in zip((job.pairing.target, job.pairing.golden), arrays, strict=True):
         info, stats = side_info(side), side.stats or TensorStats()

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from opdiff.core.comparison import Pair, Row
+    from opdiff.core.comparison import Row
     from opdiff.core.dump import Unit
     from opdiff.core.metrics import Metrics
+    from opdiff.core.pairing import PairingResult
 
 # Operators of a unit of graph mode whose pairs are kept, and the relative error that one of their tensors has.
 _MAX_KEPT_OPERATORS = 2_000
@@ -20,7 +21,7 @@ _MAX_KEPT_PAIRS = 50_000
 _MIN_ERROR = 1e-3
 
 
-def kept_pairs(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[Pair | None]:
+def kept_pairs(rows: Sequence[Row], pairs: Sequence[PairingResult]) -> list[PairingResult | None]:
     """Return the pairs: all offline, in graph mode those of operators with an error that may become a finding.
 
     The others are `None`: descriptions of all tensors of a long run would take more memory than its rows.
@@ -44,7 +45,7 @@ class KeptLimit:
     def __init__(self) -> None:
         self._count = 0
 
-    def apply(self, pairs: Iterable[Pair | None]) -> Iterator[Pair | None]:
+    def apply(self, pairs: Iterable[PairingResult | None]) -> Iterator[PairingResult | None]:
         """Yield the pairs, and `None` instead of those that are too many."""
         for pair in pairs:
             self._count += pair is not None and pair.unit is not None

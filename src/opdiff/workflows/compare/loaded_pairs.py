@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.comparison import Pairing
 from opdiff.core.errors import OpdiffError
+from opdiff.core.pairing import Pairing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Pair
+    from opdiff.core.pairing import PairingResult
 
 MAX_LOADED_BYTES = 64 << 20
 """Bytes of a pair that may be loaded completely."""
@@ -31,7 +31,7 @@ class PairValues(Struct, frozen=True):
 class LoadedPairs:
     """Pairs of the rows, `None` where they were not kept, and the values of those that were loaded."""
 
-    def __init__(self, pairs: Sequence[Pair | None], custom: Conversions | None = None) -> None:
+    def __init__(self, pairs: Sequence[PairingResult | None], custom: Conversions | None = None) -> None:
         self.pairs = pairs
         self.custom = custom
         self._values: dict[int, PairValues | None] = {}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.comparison import DataMode, Pairing
+from opdiff.core.comparison import DataMode
+from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import because
 from opdiff.core.rows import unpaired_row
 from opdiff.run import Work, limit_workers, run, usable_cores
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.align.custom import Conversions
-    from opdiff.core.comparison import Pair, Row
+    from opdiff.core.comparison import Row
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Reason
     from opdiff.core.row_store import EncodedRows
     from opdiff.measure.custom import Metric
@@ -103,7 +105,7 @@ class MeasuredRows(Struct, frozen=True):
 
     rows: tuple[Row, ...]
     defects: tuple[str, ...]
-    pairs: Sequence[Pair | None]
+    pairs: Sequence[PairingResult | None]
 
 
 class MeasuredBlocks(Struct, frozen=True):
@@ -111,26 +113,26 @@ class MeasuredBlocks(Struct, frozen=True):
 
     rows: EncodedRows
     defects: tuple[str, ...]
-    pairs: Sequence[Pair | None]
+    pairs: Sequence[PairingResult | None]
 
 
-def align_and_measure(pairs: Sequence[Pair], measuring: Measuring, progress: Progress) -> MeasuredRows:
+def align_and_measure(pairs: Sequence[PairingResult], measuring: Measuring, progress: Progress) -> MeasuredRows:
     """Measure all pairings. Rows are in the order of the pairs; those without a counterpart get their reason."""
     rows, defects = _rows_of(pairs, measuring, progress)
     return MeasuredRows(rows, defects, kept_pairs(rows, pairs))
 
 
 def _rows_of(
-    pairs: Sequence[Pair], measuring: Measuring, progress: Progress
+    pairs: Sequence[PairingResult], measuring: Measuring, progress: Progress
 ) -> tuple[tuple[Row, ...], tuple[str, ...]]:
     rows: dict[int, Row] = {}
     jobs: list[Job] = []
     for number, pair in enumerate(pairs):
-        by = data_mode(pair, measuring.data_mode)
+        mode = data_mode(pair, measuring.data_mode)
         if isinstance(pair, Pairing):
-            jobs.append(Job(number, pair, by, measuring.options))
+            jobs.append(Job(number, pair, mode, measuring.options))
         else:
-            rows[number] = unpaired_row(pair, by)
+            rows[number] = unpaired_row(pair, mode)
     outcomes = {job.number: outcome for job, outcome in _measure(jobs, measuring, progress)}
     rows |= {number: outcome.row for number, outcome in outcomes.items()}
     defects = [outcomes[number].defect for number in sorted(outcomes) if outcomes[number].defect]

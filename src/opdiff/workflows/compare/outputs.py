@@ -28,7 +28,8 @@ from opdiff.run import map_jobs, usable_cores
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from opdiff.core.comparison import Comparison, Pair, Row
+    from opdiff.core.comparison import Comparison, Row
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.row_store import MapJobs
     from opdiff.report import ReportForm
     from opdiff.workflows.compare.options import CompareOptions
@@ -79,11 +80,11 @@ def write_outputs(compared: Compared, options: CompareOptions) -> Written:
 
 
 class NamedTable(Struct, frozen=True):
-    """File name and contents of a documented table; `by` is given in graph mode."""
+    """File name and contents of a documented table; `data_mode` is given in graph mode."""
 
     name: str
     table: Table
-    by: DataMode | None = None
+    data_mode: DataMode | None = None
 
 
 def map_rows(rows: Sequence[Row], options: CompareOptions) -> MapJobs:
@@ -94,13 +95,13 @@ def map_rows(rows: Sequence[Row], options: CompareOptions) -> MapJobs:
 
 def _write_table(named: NamedTable, folder: str, forms: Sequence[ReportForm], map_jobs: MapJobs) -> Iterator[str]:
     """Write a table as CSV and in the given forms; yield the paths."""
-    table, by = named.table, named.by
-    if by is None:
+    table, data_mode = named.table, named.data_mode
+    if data_mode is None:
         path = write_new(folder, named.name, partial(write_csv, table))
     else:
         from opdiff.report.graph_table import write_graph_csv
 
-        path = write_new(folder, named.name, lambda draft: write_graph_csv(table, by, draft, map_jobs))
+        path = write_new(folder, named.name, lambda draft: write_graph_csv(table, data_mode, draft, map_jobs))
     yield path
     for form in forms:
         if form.write_table is not None:
@@ -116,7 +117,7 @@ def named_tables(compared: Compared) -> Iterator[NamedTable]:
     from opdiff.report.graph_table import graph_tables
 
     for key, table in graph_tables(comparison).items():
-        yield NamedTable(graph_file_name(time.gmtime(), key.rank, key.graph, key.by), table, key.by)
+        yield NamedTable(graph_file_name(time.gmtime(), key.rank, key.graph, key.data_mode), table, key.data_mode)
 
 
 def selected_metrics(comparison: Comparison, custom: Iterable[str] = ()) -> SelectedMetrics:
@@ -126,7 +127,7 @@ def selected_metrics(comparison: Comparison, custom: Iterable[str] = ()) -> Sele
     return SelectedMetrics(tuple(MetricColumn(metric.name, metric.value) for metric in metrics), names)
 
 
-def write_pairs(pairs: Iterable[Pair], options: CompareOptions) -> str:
+def write_pairs(pairs: Iterable[PairingResult], options: CompareOptions) -> str:
     """Write the table of pairs and return its path."""
     from opdiff.report.mapping_csv import write_mapping
 

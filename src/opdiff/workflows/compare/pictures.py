@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from opdiff.align.custom import Conversions
     from opdiff.align.element_reader import PairReader
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Pairing, Row
+    from opdiff.core.comparison import Row
     from opdiff.core.judgement import Judgement
+    from opdiff.core.pairing import Pairing
     from opdiff.core.pictures import TensorPicture
     from opdiff.measure.picture_tally import WholePair
     from opdiff.measure.pictures import SampledValues

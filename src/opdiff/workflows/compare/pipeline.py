@@ -36,7 +36,8 @@ from opdiff.workflows.limits_file import find_limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from opdiff.core.comparison import ModelGraph, Pair, Row
+    from opdiff.core.comparison import ModelGraph, Row
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Reason
     from opdiff.judge.limits import Limits
     from opdiff.run.cluster import Cluster
@@ -177,7 +178,7 @@ class _Measured(Struct, frozen=True):
 def _pair_and_measure(inputs: Inputs, options: CompareOptions, measuring: Measuring, progress: Progress) -> _Measured:
     """Pair, align and measure all tensors, batch by batch: graph mode has one for each token."""
     store, kept = RowStore(options.output), KeptLimit()
-    pairs: list[Pair | None] = []
+    pairs: list[PairingResult | None] = []
     graphs: list[ModelGraph] = []
     notes, defects = list(inputs.notes), list[str]()
     for batch in inputs.paired_batches:
@@ -238,7 +239,9 @@ def _judge(
     )
 
 
-def map_pairs(options: CompareOptions, *, every_operator: bool = True) -> Iterator[tuple[Pair, ...] | NotCompared]:
+def map_pairs(
+    options: CompareOptions, *, every_operator: bool = True
+) -> Iterator[tuple[PairingResult, ...] | NotCompared]:
     """Pair as `compare` does, without reading tensors; `every_operator` includes operators that it skips."""
     for inputs in read_inputs(options, every_operator=every_operator):
         if isinstance(inputs, NotCompared):

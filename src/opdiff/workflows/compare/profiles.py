@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opdiff.align.custom import Conversions
-    from opdiff.core.comparison import Pairing, Row
+    from opdiff.core.comparison import Row
     from opdiff.core.judgement import Judgement
+    from opdiff.core.pairing import Pairing
     from opdiff.core.tensor import Shape
     from opdiff.measure.slices import Sample, SlicedAxis, SliceSums
     from opdiff.workflows.compare.loaded_pairs import LoadedPairs

@@ -17,7 +17,7 @@ from opdiff.core.source import FileRange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from opdiff.core.comparison import Pairing
+    from opdiff.core.pairing import Pairing
     from opdiff.core.remote.store import Data
     from opdiff.workflows.compare.job import Job
 

@@ -19,10 +19,10 @@ from opdiff.align import LAYOUTS
 from opdiff.align.plain import is_plain
 from opdiff.align.rank_parts import added, part_of
 from opdiff.core import dtypes
-from opdiff.core.comparison import Pairing, Unpaired
 from opdiff.core.dtypes import Kind
 from opdiff.core.dump import GraphKind
 from opdiff.core.errors import InputError
+from opdiff.core.pairing import Pairing, Unpaired
 from opdiff.core.reasons import Reason, because
 from opdiff.core.shards import Join, ShardRule, ShardRules
 from opdiff.core.tensor import Slot, TensorKey, file_safe_name
@@ -31,9 +31,9 @@ from opdiff.read.graph.token_files import read_token
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from opdiff.core.comparison import Pair
     from opdiff.core.dump import SideTensor, TokenDump
     from opdiff.core.graph import TextGraph, TextOp
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Fact
     from opdiff.core.tensor import Shape, Tensor
     from opdiff.workflows.compare.graph_units import RankGraph
@@ -81,7 +81,7 @@ class Division:
         self._shards, self._units = shards, units
         self._sums: dict[int, frozenset[TensorKey] | None] = {}
 
-    def divide(self, pairs: Iterable[Pair], unit: RankGraph, token: int) -> tuple[Pair, ...]:
+    def divide(self, pairs: Iterable[PairingResult], unit: RankGraph, token: int) -> tuple[PairingResult, ...]:
         """Return the pairs of a token of one rank with the parts of the golden tensors that the rank holds."""
         if unit.number not in self._sums:
             self._sums[unit.number] = find_sums(unit.text)
@@ -96,7 +96,9 @@ class Division:
         return {unit.rank or 0: read_token(unit.target.tokens[token], GraphKind.GE) for unit in units}
 
 
-def _divide(pair: Pairing, rank: int, shards: Shards, sums: frozenset[TensorKey] | None, siblings: Siblings) -> Pair:
+def _divide(
+    pair: Pairing, rank: int, shards: Shards, sums: frozenset[TensorKey] | None, siblings: Siblings
+) -> PairingResult:
     target, golden = _shape(pair.target), _shape(pair.golden)
     if target is None or golden is None:
         return _refused(pair, because("compare.shard_data"))
@@ -143,7 +145,7 @@ def spans_of(extent: int, rule: ShardRule, number: int, count: int) -> tuple[tup
     return tuple((start, start + width) for start in starts)
 
 
-def _slice(pair: Pairing, rule: ShardRule, number: int, count: int) -> Pair:
+def _slice(pair: Pairing, rule: ShardRule, number: int, count: int) -> PairingResult:
     whole = pair.golden.data
     shape = whole.spec.shape
     if not is_plain(LAYOUTS.find(whole.spec.layout)):
@@ -163,7 +165,7 @@ def _with_golden(pair: Pairing, tensor: Tensor) -> Pairing:
     return replace(pair, golden=replace(pair.golden, tensor=tensor))
 
 
-def _add(pair: Pairing, rank: int, shards: Shards, siblings: Siblings) -> Pair:
+def _add(pair: Pairing, rank: int, shards: Shards, siblings: Siblings) -> PairingResult:
     """Return the row of the first rank with the sum of all ranks; other ranks refer to it."""
     if rank != shards.ranks[0]:
         return _refused(pair, because("compare.shard_added_elsewhere", rank=shards.ranks[0]))

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from opdiff.align.element_reader import open_pair
 from opdiff.core import filesystem
-from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import because
 from opdiff.core.rows import listed_row
 from opdiff.core.tensor import Slot, TensorKey
@@ -30,10 +30,11 @@ from opdiff.workflows.element_diff.page import MeasuredOperator, OperatorPage
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from opdiff.core.comparison import Pair, Row
+    from opdiff.core.comparison import Row
     from opdiff.core.dump import Unit
     from opdiff.core.explanation import Explanation
     from opdiff.core.metrics import Metrics
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.measure.detail import Detail
@@ -123,7 +124,7 @@ def examine_operator(
         DumpError, ElementError, LayoutError: the tensor cannot be read or aligned.
     """
     inputs = _read_inputs(options)
-    pairs: Sequence[Pair] = [pair for batch in inputs.paired_batches for pair in batch.pairs]
+    pairs: Sequence[PairingResult] = [pair for batch in inputs.paired_batches for pair in batch.pairs]
     pairing = find_pairing(pairs, element_options.name, element_options.slot, element_options.index)
     pairs = [pair for pair in pairs if pair.unit == pairing.unit and not _lacks_data(pair)]
     measured = _measure_operator(pairs, pairing, options)
@@ -172,7 +173,7 @@ def _read_inputs(options: CompareOptions) -> Inputs:
     return inputs
 
 
-def _lacks_data(pair: Pair) -> bool:
+def _lacks_data(pair: PairingResult) -> bool:
     """Return whether a pair of graph mode has statistics only."""
     return isinstance(pair, Pairing) and not (pair.target.tensor and pair.golden.tensor)
 
@@ -182,7 +183,7 @@ def _candidate(row: Pairing, pairing: Pairing) -> Candidate:
     return Candidate(row.golden_key, row.golden.data, row.key if are_siblings else None)
 
 
-def _measure_operator(pairs: Sequence[Pair], pairing: Pairing, options: CompareOptions) -> MeasuredOperator:
+def _measure_operator(pairs: Sequence[PairingResult], pairing: Pairing, options: CompareOptions) -> MeasuredOperator:
     """Measure all tensors of the operator of a pairing."""
     chosen = tuple(pair for pair in pairs if pair.key is not None and pair.key.op == pairing.key.op)
     measures = MeasureOptions(conversions=conversions(options))

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Pairing
     from opdiff.core.dtypes import DType
+    from opdiff.core.pairing import Pairing
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor
     from opdiff.workflows.element_diff.explanation import Candidate

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from opdiff.align.element_reader import ElementReader, PairReader
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import OpLabel
     from opdiff.core.dtypes import DType
+    from opdiff.core.pairing import OpLabel
     from opdiff.core.tensor import Shape, TensorKey
     from opdiff.measure.detail import Detail, Element, ElementBlock
 

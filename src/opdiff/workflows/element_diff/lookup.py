@@ -5,20 +5,20 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, any_of, because, quoted
 from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.core.comparison import Pair
+    from opdiff.core.pairing import PairingResult
 
 _UNSAFE_CHARACTERS = str.maketrans(" ./\\", "____")
 
 
-def find_pairing(pairs: Sequence[Pair], name: str, slot: Slot = Slot.OUTPUT, index: int = 0) -> Pairing:
+def find_pairing(pairs: Sequence[PairingResult], name: str, slot: Slot = Slot.OUTPUT, index: int = 0) -> Pairing:
     """Return the pairing of a tensor, given by a target or golden operator.
 
     Args:
@@ -65,7 +65,7 @@ def _parse_key(text: str, slot: Slot, index: int) -> tuple[str, Slot, int]:
     return text, slot, index
 
 
-def _names(row: Pair) -> list[str]:
+def _names(row: PairingResult) -> list[str]:
     """Return the names by which a row can be found: its own operator, then the golden one."""
     if row.key is None:
         return row.label.target.split(",")
@@ -77,7 +77,7 @@ def _file_name(name: str) -> str:
     return name.translate(_UNSAFE_CHARACTERS)
 
 
-def _unknown_operator(name: str, pairs: Sequence[Pair]) -> Reason:
+def _unknown_operator(name: str, pairs: Sequence[PairingResult]) -> Reason:
     known = dict.fromkeys(known for row in pairs for known in _names(row) if known != "*")
     close = get_close_matches(name, known, 3) or [other for other in known if name.lower() in other.lower()][:3]
     if not close:

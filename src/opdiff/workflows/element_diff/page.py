@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.comparison import Comparison, Pairing
+from opdiff.core.comparison import Comparison
 from opdiff.core.errors import OpdiffError
+from opdiff.core.pairing import Pairing
 from opdiff.judge import judge
 from opdiff.report.html_page import write_html
 from opdiff.workflows.compare.examined_tensors import find_error_facts
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
     from opdiff.align.custom import Conversions
     from opdiff.align.element_reader import PairReader
-    from opdiff.core.comparison import Pair, Row
+    from opdiff.core.comparison import Row
     from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.explanation import Explanation
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.pictures import TensorPicture
     from opdiff.workflows.compare.inputs import Inputs
 
@@ -40,7 +42,7 @@ _MAX_CELLS = 128
 class MeasuredOperator(Struct, frozen=True):
     """Tensors of one operator: their pairs and rows, and the number of the examined one."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PairingResult, ...]
     rows: tuple[Row, ...]
     number: int
 

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Pairing, Row
+    from opdiff.core.comparison import Row
     from opdiff.core.graph import RuleOp
+    from opdiff.core.pairing import Pairing
 
 # Operator by the form of its name in files, slot and index.
 TensorForm = tuple[str, str, int]

@@ -14,8 +14,9 @@ from opdiff.workflows.element_diff.explain import explain
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from opdiff.core.comparison import Pairing, Row
+    from opdiff.core.comparison import Row
     from opdiff.core.metrics import Metrics
+    from opdiff.core.pairing import Pairing
     from opdiff.workflows.element_diff.explanation import Candidate
 
 _MIN_COSINE = 0.99

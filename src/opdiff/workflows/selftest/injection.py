@@ -19,8 +19,8 @@ from opdiff.read.directory import real_name
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Pairing
     from opdiff.core.dtypes import DType
+    from opdiff.core.pairing import Pairing
     from opdiff.core.tensor import Tensor
 
 

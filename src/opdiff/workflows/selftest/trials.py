@@ -10,9 +10,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.comparison import Pairing
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import InputError, OpdiffError, UsageError
+from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 from opdiff.workflows.compare.inputs import NotCompared
