@@ -397,7 +397,7 @@ def test_nan_sorts_as_worst(demo: Opened) -> None:
 
 def test_view_of_changes(opened: Open, tmp_path: Path) -> None:
     old, new = many_rows(20, worst=0.001), many_rows(20, worst=0.5)
-    write_html(new, str(tmp_path / "report.html"), find_changes(old, new))
+    write_html(new, str(tmp_path / "report.html"), changes=find_changes(old, new))
     report = opened(tmp_path / "report.html")
     assert "worse" in report.page.inner_text(".overview .changed")
     report.page.click(".top >> text=Changes")
@@ -419,7 +419,7 @@ def test_proved_findings_are_marked(opened: Open, tmp_path: Path) -> None:
 def test_overview_says_whether_another_operator_is_at_fault(opened: Open, tmp_path: Path) -> None:
     new = with_judgement()
     judgement = replace(new.judgement, findings=(replace(FAULT, operator="c"),))
-    write_html(new, str(tmp_path / "report.html"), find_changes(replace(new, judgement=judgement), new))
+    write_html(new, str(tmp_path / "report.html"), changes=find_changes(replace(new, judgement=judgement), new))
     text = opened(tmp_path / "report.html").page.inner_text(".changed")
     assert f"Newly at fault: {FAULT.operator}." in text
     assert "No longer at fault: c." in text

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write_json(args.json, changes)
     if args.html:
-        write_html(new, args.html, changes)
+        write_html(new, args.html, changes=changes)
         if args.json != "-":
             print(printable(said("report.report_file", path=args.html)))
     losses = changes.losses() if args.fail_on else {}

@@ -16,7 +16,7 @@ import tempfile
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -53,13 +53,14 @@ class Run(Struct, frozen=True):
 class Block(Struct, frozen=True):
     """Encoded values; the values themselves, as `kept`, if they have integers or names that cannot be encoded.
 
-    `runs` are those of rows.
+    `runs` and `custom`, the names of custom metrics, are those of rows.
     """
 
     data: bytes
     count: int
     kept: tuple[Any, ...] = ()
     runs: tuple[Run, ...] = ()
+    custom: tuple[str, ...] = ()
 
 
 class EncodedRows(Struct, frozen=True):
@@ -81,10 +82,11 @@ def encode_blocks(values: Sequence[object]) -> Iterator[Block]:
 
 
 def encode_rows(rows: Sequence[Row]) -> Iterator[Block]:
-    """Yield the blocks of some rows, with their runs."""
+    """Yield the blocks of some rows, with their runs and custom metrics."""
     start = 0
     for block in encode_blocks(rows):
-        yield replace(block, runs=tuple(_runs(rows[start : start + block.count])))
+        some = rows[start : start + block.count]
+        yield replace(block, runs=tuple(_runs(some)), custom=custom_names(some))
         start += block.count
 
 
@@ -99,6 +101,13 @@ def runs_of(rows: Sequence[Row]) -> Iterator[tuple[Run, range]]:
     for run in rows.runs if isinstance(rows, StoredRows) else _runs(rows):
         yield run, range(start, start + run.count)
         start += run.count
+
+
+def custom_names(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the names of the custom metrics of all rows; stored rows are not decoded for it."""
+    if isinstance(rows, StoredRows):
+        return tuple(rows.custom)
+    return tuple(dict.fromkeys(name for row in rows for name, _, _ in row.custom))
 
 
 class RowStore:
@@ -261,9 +270,14 @@ class StoredValues(Sequence[_T]):
     def __getitem__(self, index: slice) -> Sequence[_T]: ...
 
     def __getitem__(self, index: int | slice) -> _T | Sequence[_T]:
-        if isinstance(index, slice):
-            return tuple(self._one(number) for number in range(len(self))[index])
-        return self._one(range(len(self))[index])
+        if not isinstance(index, slice):
+            return self._one(range(len(self))[index])
+        numbers = range(len(self))[index]
+        if numbers.step != 1 or not numbers:
+            return tuple(map(self._one, numbers))
+        first, last = self._block_of(numbers[0]), self._block_of(numbers[-1])
+        values = chain.from_iterable(map(self._block, range(first, last + 1)))
+        return tuple(islice(values, numbers.start - self._starts[first], numbers.stop - self._starts[first]))
 
     def _one(self, number: int) -> _T:
         block = self._block_of(number)
@@ -274,17 +288,19 @@ class StoredValues(Sequence[_T]):
 
 
 class StoredRows(StoredValues[Row]):
-    """Rows in a file; `runs` says to which units they belong."""
+    """Rows in a file; `runs` says to which units they belong, `custom` has the names of their custom metrics."""
 
     def __init__(self, file: _TemporaryFile, kind: type[Row]) -> None:
         super().__init__(file, kind)
         self.runs: list[Run] = []
+        self.custom: dict[str, None] = {}
 
     def append(self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None) -> None:
         """Append encoded rows; `first` is that of `EncodedRows`."""
         for block in blocks:
             super().append([block], first)
             self.runs += block.runs
+            self.custom |= dict.fromkeys(block.custom)
 
 
 MapJobs = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from opdiff.core.comparison import Comparison
+    from opdiff.core.row_store import MapJobs
     from opdiff.report.table import Table
 
 
@@ -38,6 +39,7 @@ class ReportForm(Struct, frozen=True):
         package: required package; empty for none.
         not_in_graph_mode: why the form does not support graph mode; empty if it does.
         write_table: writes one table of graph mode, for forms with a file for each table instead of one report.
+        write_in_parts: writes the report by a `map` for parts of the rows, which may use other processes.
     """
 
     name: str
@@ -48,6 +50,7 @@ class ReportForm(Struct, frozen=True):
     package: str = ""
     not_in_graph_mode: Reason | None = None
     write_table: Callable[[Table, str], None] | None = None
+    write_in_parts: Callable[[Comparison, str, MapJobs], None] | None = None
 
     def file_name(self, stem: str) -> str:
         """Return `report_20240115103052.html` for `result_20240115103052`."""
@@ -56,7 +59,7 @@ class ReportForm(Struct, frozen=True):
 
 
 FORMS = (
-    ReportForm("html", "the HTML report", write_html, "report", ".html"),
+    ReportForm("html", "the HTML report", write_html, "report", ".html", write_in_parts=write_html),
     ReportForm(
         "xlsx",
         "a workbook, rows coloured by level; needs xlsxwriter",
@@ -71,6 +74,7 @@ FORMS = (
         write_parquet,
         suffix=".parquet",
         package="pyarrow",
+        write_in_parts=write_parquet,
     ),
     ReportForm("junit", "a JUnit file: a test case for each operator", write_junit, suffix=".junit.xml"),
     ReportForm(

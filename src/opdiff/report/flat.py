@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from opdiff.core.comparison import Mode
+from opdiff.core.dump import Unit
 from opdiff.core.metrics import DocumentedMetrics, Metrics
 from opdiff.core.reasons import render, render_all
-from opdiff.core.tensor_stats import STATISTICS
+from opdiff.core.row_store import custom_names
+from opdiff.core.tensor_stats import STATISTICS, TensorStats
 from opdiff.report.cells import shape_text
 from opdiff.report.offline_table import reason_text
+from opdiff.report.parts import divided, part_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row
+    from opdiff.core.row_store import MapJobs
+    from opdiff.report.parts import PartReference
 
     Value = str | float | int | bool | None
 
@@ -30,59 +34,11 @@ METRICS = tuple(
 """The numbers of `Metrics`."""
 
 
-def _metric(name: str, row: Row) -> Value:
-    return None if row.metrics is None else getattr(row.metrics, name)
-
-
-def _documented(name: str, row: Row) -> Value:
-    return None if row.documented is None else getattr(row.documented, name)
-
-
-def _statistic(side: str, name: str, row: Row) -> Value:
-    info = row.target if side == "target" else row.golden
-    return None if info is None or info.stats is None else getattr(info.stats, name)
-
-
-def _of_unit(name: str, row: Row) -> Value:
-    return None if row.unit is None else getattr(row.unit, name)
-
-
 _SIDES = ("target", "golden")
-_UNIT_COLUMNS: dict[str, Callable[[Row], Value]] = {
-    **{name: partial(_of_unit, name) for name in ("rank", "token", "graph")},
-    "data_mode": lambda row: str(row.data_mode),
-}
-_FIRST_COLUMNS: dict[str, Callable[[Row], Value]] = {
-    "index": lambda row: row.label.index,
-    "op_type": lambda row: row.label.op_type,
-    "target": lambda row: row.label.target,
-    "golden": lambda row: row.label.golden,
-    "tensor": lambda row: "" if row.key is None else str(row.key),
-    "golden_tensor": lambda row: "" if row.golden_key is None else str(row.golden_key),
-    "target_dtype": lambda row: row.target_dtype,
-    "golden_dtype": lambda row: row.golden_dtype,
-    "shape": lambda row: "" if row.shape is None else shape_text(row.shape),
-    **{name: partial(_metric, name) for name in METRICS},
-}
-_GRAPH_NUMBERS: dict[str, Callable[[Row], Value]] = {
-    **{f"documented_{name}": partial(_documented, name) for name in DocumentedMetrics.__struct_fields__},
-    **{
-        f"{side}_statistic_{name}": partial(_statistic, side, field)
-        for side in _SIDES
-        for name, field in STATISTICS.items()
-    },
-}
-_GRAPH_COLUMNS = _GRAPH_NUMBERS | {f"{side}_crc32": partial(_statistic, side, "crc32") for side in _SIDES}
-_LAST_COLUMNS: dict[str, Callable[[Row], Value]] = {
-    "overflow": lambda row: row.overflow,
-    "reason": reason_text,
-    "match_rule": lambda row: render(row.evidence) if row.evidence else "",
-    "confidence": lambda row: row.confidence,
-    "conversion": lambda row: render_all(row.steps),
-    "target_path": lambda row: row.target_path,
-    "golden_path": lambda row: row.golden_path,
-}
-NUMBERS = frozenset((*METRICS, *_GRAPH_NUMBERS, "confidence"))
+_UNIT_COLUMNS = ("rank", "token", "graph")
+_DOCUMENTED = tuple(f"documented_{name}" for name in DocumentedMetrics.__struct_fields__)
+_SIDE_STATISTICS = {f"{side}_statistic_{name}": (side, name) for side in _SIDES for name in STATISTICS}
+NUMBERS = frozenset((*METRICS, *_DOCUMENTED, *_SIDE_STATISTICS, "confidence"))
 """Columns of numbers."""
 
 
@@ -90,7 +46,7 @@ class FlatTable(Struct, frozen=True):
     """Names of columns, and the columns; all are as long as there are rows."""
 
     names: tuple[str, ...]
-    columns: tuple[list[Value], ...]
+    columns: tuple[Sequence[Value], ...]
 
 
 def flat_table(comparison: Comparison) -> FlatTable:
@@ -98,27 +54,97 @@ def flat_table(comparison: Comparison) -> FlatTable:
     return next(iter_flat_tables(comparison, max(len(comparison.rows), 1)))
 
 
-def iter_flat_tables(comparison: Comparison, max_rows: int = MAX_ROWS_PER_PART) -> Iterator[FlatTable]:
+def iter_flat_tables(
+    comparison: Comparison, max_rows: int = MAX_ROWS_PER_PART, map_jobs: MapJobs = map
+) -> Iterator[FlatTable]:
     """Yield the table of `flat_table` in parts with the same columns; one part if there are no rows."""
-    rows = comparison.rows
-    custom = tuple(dict.fromkeys(name for row in rows for name, _, _ in row.custom))
-    for start in range(0, max(len(rows), 1), max_rows):
-        yield _table(comparison, slice(start, start + max_rows), custom)
+    yield from map_jobs(flat_part, flat_jobs(comparison, max_rows))
 
 
-def _table(comparison: Comparison, part: slice, custom: tuple[str, ...]) -> FlatTable:
-    rows, judgement = comparison.rows[part], comparison.judgement
-    columns: dict[str, list[Value]] = {
-        "level": [str(verdict.level) for verdict in judgement.verdicts[part]],
-        "origin": [str(verdict.origin) for verdict in judgement.verdicts[part]],
-        "decided_by": [render(verdict.rule) for verdict in judgement.verdicts[part]],
+class FlatJob(Struct, frozen=True):
+    """Some rows, and the columns that depend on the other rows."""
+
+    part: PartReference
+    mode: Mode
+    custom: tuple[str, ...]
+
+
+def flat_jobs(comparison: Comparison, max_rows: int = MAX_ROWS_PER_PART) -> list[FlatJob]:
+    """Return the jobs for all rows; one job if there are no rows."""
+    custom = custom_names(comparison.rows)
+    parts = list(divided(range(len(comparison.rows)), max_rows)) or [range(0)]
+    return [FlatJob(part_reference(comparison, numbers), comparison.mode, custom) for numbers in parts]
+
+
+def flat_part(job: FlatJob) -> FlatTable:
+    """Return the table of some rows."""
+    rows, verdicts, results = job.part.load()
+    columns: dict[str, Sequence[Value]] = {
+        "level": [str(verdict.level) for verdict in verdicts],
+        "origin": [str(verdict.origin) for verdict in verdicts],
+        "decided_by": _map(render, [verdict.rule for verdict in verdicts]),
     }
-    getters = _FIRST_COLUMNS | _LAST_COLUMNS
-    if comparison.mode is Mode.GRAPH:
-        columns |= {name: [get(row) for row in rows] for name, get in _UNIT_COLUMNS.items()}
-        columns["result"] = [result.result for result in judgement.documented[part]]
-        getters = _FIRST_COLUMNS | _GRAPH_COLUMNS | _LAST_COLUMNS
-    columns |= {name: [get(row) for row in rows] for name, get in getters.items()}
-    for name in custom:
+    in_graph_mode = job.mode is Mode.GRAPH
+    if in_graph_mode:
+        columns |= _fields([row.unit for row in rows], Unit, _UNIT_COLUMNS)
+        columns["data_mode"] = [str(row.data_mode) for row in rows]
+        columns["result"] = [result.result for result in results]
+    columns |= _first_columns(rows)
+    columns |= _fields([row.metrics for row in rows], Metrics, METRICS)
+    if in_graph_mode:
+        columns |= _graph_columns(rows)
+    columns |= _last_columns(rows)
+    for name in job.custom:
         columns[f"custom_{name}"] = [next((value for own, value, _ in row.custom if own == name), None) for row in rows]
     return FlatTable(tuple(columns), tuple(columns.values()))
+
+
+def _first_columns(rows: Sequence[Row]) -> dict[str, Sequence[Value]]:
+    return {
+        "index": [row.label.index for row in rows],
+        "op_type": [row.label.op_type for row in rows],
+        "target": [row.label.target for row in rows],
+        "golden": [row.label.golden for row in rows],
+        "tensor": ["" if row.key is None else str(row.key) for row in rows],
+        "golden_tensor": ["" if row.golden_key is None else str(row.golden_key) for row in rows],
+        "target_dtype": [row.target_dtype for row in rows],
+        "golden_dtype": [row.golden_dtype for row in rows],
+        "shape": ["" if row.shape is None else shape_text(row.shape) for row in rows],
+    }
+
+
+def _graph_columns(rows: Sequence[Row]) -> dict[str, Sequence[Value]]:
+    documented = _fields([row.documented for row in rows], DocumentedMetrics, DocumentedMetrics.__struct_fields__)
+    columns = dict(zip(_DOCUMENTED, documented.values(), strict=True))
+    sides = zip(_SIDES, ([row.target_stats for row in rows], [row.golden_stats for row in rows]), strict=True)
+    stats = {side: _fields(found, TensorStats, (*STATISTICS.values(), "crc32")) for side, found in sides}
+    columns |= {name: stats[side][STATISTICS[field]] for name, (side, field) in _SIDE_STATISTICS.items()}
+    return columns | {f"{side}_crc32": stats[side]["crc32"] for side in _SIDES}
+
+
+def _last_columns(rows: Sequence[Row]) -> dict[str, Sequence[Value]]:
+    return {
+        "overflow": [row.overflow for row in rows],
+        "reason": [reason_text(row) for row in rows],
+        "match_rule": _map(render, [row.evidence for row in rows]),
+        "confidence": [row.confidence for row in rows],
+        "conversion": _map(render_all, [row.steps for row in rows]),
+        "target_path": [row.target_path for row in rows],
+        "golden_path": [row.golden_path for row in rows],
+    }
+
+
+def _fields(values: Sequence[Struct | None], kind: type[Struct], names: Sequence[str]) -> dict[str, Sequence[Value]]:
+    """Return some fields of values of one class as columns; `None` for missing values."""
+    if not values:
+        return dict.fromkeys(names, ())
+    missing = (None,) * len(kind.__struct_fields__)
+    columns = zip(*[missing if value is None else structs.astuple(value) for value in values], strict=True)
+    found = dict(zip(kind.__struct_fields__, columns, strict=True))
+    return {name: found[name] for name in names}
+
+
+def _map(function: Callable[[Any], str], values: Sequence[Any]) -> list[str]:
+    """Apply a function to all values, once for equal ones."""
+    results = {value: function(value) for value in set(values)}
+    return [results[value] for value in values]

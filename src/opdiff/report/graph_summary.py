@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from opdiff.core.reasons import Language, because, render
+from opdiff.core.row_store import runs_of
 from opdiff.core.tensor import Slot
 from opdiff.report.graph_table import api_name
 from opdiff.report.summary_text import GOOD_COSINE, ReasonGroups, reason_lines
@@ -62,23 +63,33 @@ class Tally(Struct):
 
     @classmethod
     def of(cls, comparison: Comparison) -> Tally:
-        """Count the rows of a comparison in graph mode."""
+        """Count the rows of a comparison in graph mode; stored rows are read only where one of them does not pass."""
         tally = cls()
         # Inputs come before the outputs of their operator.
         failed_inputs: set[tuple[object, ...]] = set()
-        for row, result in zip(comparison.rows, comparison.judgement.documented, strict=True):
-            if row.key and row.key.slot is Slot.INPUT and result.result != "PASS":
-                failed_inputs.add(_operator(row))
-            if row.golden_only:
-                tally.golden_only += 1
-            elif row.unit is not None:
-                tally._add(row, row.unit, result, is_origin=row.is_output and _operator(row) not in failed_inputs)
+        for run, numbers in runs_of(comparison.rows):
+            results = comparison.judgement.documented[numbers.start : numbers.stop]
+            if run.unit is not None and all(result.result == "PASS" for result in results):
+                tally._counter(run.unit)["PASS"] += len(results)
+                continue
+            for row, result in zip(comparison.rows[numbers.start : numbers.stop], results, strict=True):
+                if row.key and row.key.slot is Slot.INPUT and result.result != "PASS":
+                    failed_inputs.add(_operator(row))
+                if row.golden_only:
+                    tally.golden_only += 1
+                elif row.unit is not None:
+                    tally._add(row, row.unit, result, is_origin=row.is_output and _operator(row) not in failed_inputs)
         return tally
 
-    def _add(self, row: Row, unit: Unit, result: DocumentedResult, *, is_origin: bool) -> None:
+    def _counter(self, unit: Unit) -> Counter[str]:
+        """Return the counts of the rank and token of a unit."""
         self.has_ranks = self.has_ranks or unit.rank is not None
-        counter = self.counts.setdefault((unit.rank, unit.token), Counter())
-        counter["not compared" if row.reason else result.result] += 1
+        if (unit.rank, unit.token) not in self.counts:
+            self.counts[unit.rank, unit.token] = Counter()
+        return self.counts[unit.rank, unit.token]
+
+    def _add(self, row: Row, unit: Unit, result: DocumentedResult, *, is_origin: bool) -> None:
+        self._counter(unit)["not compared" if row.reason else result.result] += 1
         if row.reason is not None:
             self.uncompared.add(row)
         elif result.result == "FAIL":

@@ -18,7 +18,7 @@ from opdiff.core.reasons import render, render_all
 from opdiff.core.row_store import runs_of
 from opdiff.core.tensor_stats import TensorStats, differences
 from opdiff.report.cells import csv_lines, escape_formula
-from opdiff.report.table import Columns, JudgedPart, JudgedRow, JudgedRows, Table
+from opdiff.report.table import Columns, JudgedRow, JudgedRows, Table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from opdiff.core.row_store import MapJobs
     from opdiff.core.tensor import Shape
     from opdiff.report.cells import Cell
+    from opdiff.report.parts import PartReference
 
 NOT_KNOWN = "N/A"
 """Documented cell of a value that could not be computed."""
@@ -62,7 +63,7 @@ def graph_tables(comparison: Comparison) -> dict[TableKey, Table]:
 class TableJob(Struct, frozen=True):
     """Some rows of a table, to be written by another process."""
 
-    part: JudgedPart
+    part: PartReference
     data_mode: DataMode
 
 
@@ -79,7 +80,8 @@ def write_graph_csv(table: Table, data_mode: DataMode, path: str, map_jobs: MapJ
 
 def table_lines(job: TableJob) -> bytes:
     """Return some lines of a table."""
-    return csv_lines(map(_format_cells, graph_table(job.part.load(), job.data_mode).cells()))
+    rows = [JudgedRow(*each) for each in zip(*job.part.load(), strict=True)]
+    return csv_lines(map(_format_cells, graph_table(rows, job.data_mode).cells()))
 
 
 def graph_table(rows: Collection[JudgedRow], data_mode: DataMode) -> Table:

@@ -19,6 +19,7 @@ from opdiff.report.payload import pack
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
+    from opdiff.core.row_store import MapJobs
     from opdiff.report.changes import Changes
 
 PAGE = os.path.join(os.path.dirname(__file__), "assets", "report.html")
@@ -28,12 +29,19 @@ _MAX_BLOCKS_IN_MEMORY_NBYTES = 32 << 20
 _COPY_NBYTES = 1 << 20
 
 
-def write_html(comparison: Comparison, path: str, changes: Changes | None = None, start: int | None = None) -> None:
+def write_html(
+    comparison: Comparison,
+    path: str,
+    map_jobs: MapJobs = map,
+    changes: Changes | None = None,
+    start: int | None = None,
+) -> None:
     """Write the report.
 
     Args:
         comparison: its content.
         path: its file.
+        map_jobs: a `map` that may use other processes.
         changes: changes since an earlier comparison, which are shown if given.
         start: number of the row that is shown first; `None` for the overview.
 
@@ -51,7 +59,7 @@ def write_html(comparison: Comparison, path: str, changes: Changes | None = None
             tag = b'<script type="text/plain" id="block-%d">' % next(numbers)
             blocks.writelines((tag, b2a_base64(block, newline=False), b"</script>\n"))
 
-        head = pack(shown, add_block, changes, start)
+        head = pack(shown, add_block, changes, start, map_jobs)
         file.writelines((before, b2a_base64(head, newline=False), between))
         blocks.seek(0)
         copyfileobj(blocks, file, _COPY_NBYTES)

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from opdiff.core.dump import DumpKind
 from opdiff.core.reasons import Language, render, render_all
+from opdiff.core.row_store import custom_names
 from opdiff.core.tensor import coordinates
 from opdiff.report.cells import NOT_GIVEN, format_cells, shape_text
 from opdiff.report.table import Columns, JudgedRow, Table
@@ -142,7 +143,7 @@ def _metric_columns(metrics: Sequence[MetricColumn]) -> Columns:
 
 
 def _custom_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Columns]:
-    titles = tuple(dict.fromkeys((*names, *(name for row in comparison.rows for name, _, _ in row.custom))))
+    titles = tuple(dict.fromkeys((*names, *custom_names(comparison.rows))))
 
     def cells(judged: JudgedRow) -> Sequence[Cell]:
         own = {name: value for name, value, _ in judged.row.custom}

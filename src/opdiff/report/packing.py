@@ -45,12 +45,16 @@ class Packer:
         self._reasons = ReasonEncoder()
         self._arrays = ArrayWriter()
 
-    def for_block(self, *, is_first: bool) -> Packer:
-        """Return a packer of a block of rows, which refers to the strings of this one.
+    def for_first_block(self) -> Packer:
+        """Return a packer of the first block of rows.
 
-        The strings of the first block are added to this packer: most of them occur in other blocks, too.
+        Its strings are added to this packer: most of them occur in other blocks, too.
         """
-        return Packer(self._text_numbers, stores_texts=not is_first)
+        return Packer(self._text_numbers, stores_texts=False)
+
+    def known_texts(self) -> dict[Text, int]:
+        """Return the numbers of the strings up to now, for packers of other blocks."""
+        return dict(self._text_numbers)
 
     def texts(self, texts: Sequence[str]) -> dict[str, Any]:
         """Add a column of strings."""

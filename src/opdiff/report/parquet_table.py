@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from opdiff.core.reasons import render
-from opdiff.report.flat import NUMBERS, iter_flat_tables
+from opdiff.report.flat import NUMBERS, flat_jobs, flat_part
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
     from opdiff.core.comparison import Comparison
-    from opdiff.report.flat import Value
+    from opdiff.core.row_store import MapJobs
+    from opdiff.report.flat import FlatJob, Value
 
 _COUNTS = frozenset({
     "count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches",
@@ -23,24 +27,45 @@ _INT64_LIMIT = 2**63
 _BOOLS = frozenset({"is_equal", "overflow"})
 
 
-def write_parquet(comparison: Comparison, path: str) -> None:
+def write_parquet(comparison: Comparison, path: str, map_jobs: MapJobs = map) -> None:
     """Write the table; values that were not measured are null, a measured NaN stays NaN."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    parts = iter_flat_tables(comparison)
-    first = next(parts)
+    writer = None
+    try:
+        for data in map_jobs(arrow_part, flat_jobs(comparison)):
+            with pa.ipc.open_stream(data) as reader:
+                table = reader.read_all().replace_schema_metadata(_metadata(comparison))
+            writer = writer or parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def arrow_part(job: FlatJob) -> bytes:
+    """Return the table of some rows in the stream format of Arrow."""
+    import pyarrow as pa
+
+    table = flat_part(job)
+    columns = [_array(column, _kind(name)) for name, column in zip(table.names, table.columns, strict=True)]
+    batch = pa.record_batch(columns, names=[_text(name) for name in table.names])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _array(column: Sequence[Value], kind: str) -> pa.Array:
+    import pyarrow as pa
+
     types = {"string": pa.string(), "integer": pa.int64(), "bool": pa.bool_(), "float": pa.float64()}
-    kinds = [_kind(name) for name in first.names]
-    fields = [(_text(name), types[kind]) for name, kind in zip(first.names, kinds, strict=True)]
-    schema = pa.schema(fields, _metadata(comparison))
-    with parquet.ParquetWriter(path, schema) as writer:
-        for table in chain((first,), parts):
-            columns = [
-                pa.array([_plain(value, kind) for value in column], types[kind])
-                for kind, column in zip(kinds, table.columns, strict=True)
-            ]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+    try:
+        return pa.array(column, types[kind])
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        # Large integers, and names that are not UTF-8.
+        return pa.array([_plain(value, kind) for value in column], types[kind])
 
 
 def _metadata(comparison: Comparison) -> dict[str, str]:

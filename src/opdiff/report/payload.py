@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from opdiff.core.comparison import Mode
 from opdiff.core.judgement import LEVELS, Agreement, Level, Outcome
@@ -14,23 +15,29 @@ from opdiff.core.reasons import because
 from opdiff.report.graph_payload import pack_graph_mode, pack_networks
 from opdiff.report.network_payload import pack_nodes
 from opdiff.report.packing import Packer
+from opdiff.report.parts import PartReference, part_reference
 from opdiff.report.picture_payload import pack_picture
 from opdiff.report.printable import printable
-from opdiff.report.row_payload import pack_rows, row_parts
-from opdiff.report.row_summary import RowSummary
+from opdiff.report.row_payload import pack_rows, page_blocks
+from opdiff.report.row_summary import RowSummary, summarize
 from opdiff.report.summary_text import first_bad_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from opdiff.core.comparison import Comparison, GraphNode, Profile, Side
     from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.judgement import Finding, Judgement
     from opdiff.core.reasons import Reason
+    from opdiff.core.row_store import MapJobs
     from opdiff.report.changes import Changes
+    from opdiff.report.packing import Text
+    from opdiff.report.row_summary import PartSummary
 
 VERSION = 4
+# Blocks of a job, which has the strings of the page besides.
+_BLOCKS_PER_JOB = 8
 
 # Sentences about the operators at fault, each of which has a card of its own.
 _IN_FINDINGS = frozenset(
@@ -43,6 +50,7 @@ def pack(
     add_block: Callable[[bytes], object],
     changes: Changes | None = None,
     start: int | None = None,
+    map_jobs: MapJobs = map,
 ) -> bytes:
     """Return the compressed data of the page without that of its rows, which is added block by block.
 
@@ -51,6 +59,7 @@ def pack(
         add_block: called with the compressed columns of each block of rows, in their order.
         changes: changes since an earlier comparison.
         start: number of the row that is shown first; `None` for the overview.
+        map_jobs: a `map` that may use other processes.
     """
     packer = Packer()
     document: dict[str, Any] = {
@@ -72,13 +81,39 @@ def pack(
         document["changes"] = _changes(changes, packer)
     networks = pack_networks(comparison, packer) if comparison.mode is Mode.GRAPH else None
     summary = RowSummary(comparison.judgement.findings)
-    for number, part in enumerate(row_parts(comparison)):
-        summary.add(part)
-        add_block(pack_rows(part, packer.for_block(is_first=number == 0)))
+    for block, of_rows in _blocks(comparison, packer, map_jobs):
+        summary.add(of_rows)
+        add_block(block)
     document |= summary.packed(packer)
     if networks is not None:
         document["graphMode"] = pack_graph_mode(comparison, networks, summary, packer)
     return packer.packed(document)
+
+
+class BlocksJob(Struct, frozen=True):
+    """Some blocks of rows, to be packed by this process or another one, and the strings of the page."""
+
+    parts: tuple[PartReference, ...]
+    findings: tuple[Finding, ...]
+    known: dict[Text, int]
+
+
+def _blocks(comparison: Comparison, packer: Packer, map_jobs: MapJobs) -> Iterator[tuple[bytes, PartSummary]]:
+    """Yield the blocks of all rows; the strings of the first one become those of the page."""
+    findings = comparison.judgement.findings
+    first, *others = [part_reference(comparison, numbers) for numbers in page_blocks(comparison)]
+    part = first.load()
+    yield pack_rows(part, packer.for_first_block()), summarize(part, findings)
+    starts = range(0, len(others), _BLOCKS_PER_JOB)
+    known = packer.known_texts()
+    jobs = [BlocksJob(tuple(others[start : start + _BLOCKS_PER_JOB]), findings, known) for start in starts]
+    yield from chain.from_iterable(map_jobs(pack_blocks, jobs))
+
+
+def pack_blocks(job: BlocksJob) -> list[tuple[bytes, PartSummary]]:
+    """Return the packed rows and the summary of each block."""
+    parts = map(PartReference.load, job.parts)
+    return [(pack_rows(part, Packer(job.known)), summarize(part, job.findings)) for part in parts]
 
 
 def _offline_nodes(comparison: Comparison) -> Sequence[GraphNode]:

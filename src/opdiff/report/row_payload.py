@@ -5,13 +5,13 @@ web/src/block.ts reads it. Numbers of rows are counted from the first row of the
 
 from __future__ import annotations
 
-from itertools import groupby, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.core.reasons import quoted
 from opdiff.report.graph_payload import graph_mode_columns
 from opdiff.report.offline_table import reservations
+from opdiff.report.parts import whole_units
 from opdiff.report.printable import printable
 
 if TYPE_CHECKING:
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from opdiff.core.comparison import Comparison, Row
-    from opdiff.core.judgement import DocumentedResult, Verdict
+    from opdiff.core.judgement import Verdict
     from opdiff.core.reasons import Reason
     from opdiff.report.packing import Packer
+    from opdiff.report.parts import RowPart
 
 # A block ends with a unit, so that units of this many rows or more have blocks of their own, and small ones share one.
 _MIN_ROWS = 1_000
@@ -46,35 +47,9 @@ _COUNTS = (
 _PERMILLE = 1000
 
 
-class RowPart(NamedTuple):
-    """Consecutive rows with their verdicts and, in graph mode, their documented results."""
-
-    rows: Sequence[Row]
-    verdicts: Sequence[Verdict]
-    results: Sequence[DocumentedResult]
-
-
-def row_parts(comparison: Comparison) -> Iterator[RowPart]:
-    """Yield the rows block by block; there is at least one block."""
-    judgement = comparison.judgement
-    columns = comparison.rows, judgement.verdicts, *([judgement.documented] if judgement.documented else [])
-    block: list[tuple[Any, ...]] = []
-    for _, unit in groupby(zip(*columns, strict=True), key=lambda judged: judged[0].unit):
-        while part := list(islice(unit, _MAX_ROWS - len(block))):
-            block += part
-            if len(block) == _MAX_ROWS:
-                yield _row_part(block)
-                block = []
-        if len(block) >= _MIN_ROWS:
-            yield _row_part(block)
-            block = []
-    if block or not comparison.rows:
-        yield _row_part(block)
-
-
-def _row_part(block: Sequence[tuple[Any, ...]]) -> RowPart:
-    rows, verdicts, *results = zip(*block, strict=True) if block else ((), ())
-    return RowPart(rows, verdicts, results[0] if results else ())
+def page_blocks(comparison: Comparison) -> Iterator[range]:
+    """Yield the numbers of the rows of each block; there is at least one block."""
+    return whole_units(comparison, _MIN_ROWS, _MAX_ROWS)
 
 
 def pack_rows(part: RowPart, packer: Packer) -> bytes:

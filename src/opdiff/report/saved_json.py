@@ -26,16 +26,18 @@ from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input, regular_file
 from opdiff.core.judgement import DocumentedResult, Verdict
 from opdiff.core.reasons import Reason, because, render
-from opdiff.core.row_store import RowStore, load_part, part_of
+from opdiff.core.row_store import RowStore
 from opdiff.report.packed_columns import pack_columns, unpack_columns
+from opdiff.report.parts import divided, part_reference
 from opdiff.report.saved_pictures import pack_pictures, unpack_pictures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from opdiff.core.reasons import Fact
-    from opdiff.core.row_store import MapJobs, Part
+    from opdiff.core.row_store import MapJobs
+    from opdiff.report.parts import PartReference
 
 _T = TypeVar("_T")
 
@@ -52,14 +54,6 @@ class _Packed(Struct):
     graphs: bytes
     rows: tuple[bytes, ...]
     pictures: bytes = b""
-
-
-class _SavedPart(Struct, frozen=True):
-    """Some rows, their verdicts and documented results, to be packed by another process."""
-
-    rows: Part[Row]
-    verdicts: Part[Verdict]
-    documented: Part[DocumentedResult]
 
 
 def save(comparison: Comparison, path: str, files: Sequence[str] = (), map_jobs: MapJobs = map) -> None:
@@ -79,23 +73,15 @@ def save(comparison: Comparison, path: str, files: Sequence[str] = (), map_jobs:
     encode = json.JSONEncoder(default=_to_json, check_circular=False).encode
     with open_atomic(path) as file:
         file.write(f'{encode(head)[:-1]}, "rows": ['.encode())
-        for number, block in enumerate(map_jobs(pack_part, list(_parts(comparison)))):
+        parts = [part_reference(comparison, some) for some in divided(range(len(comparison.rows)), _ROWS_PER_BLOCK)]
+        for number, block in enumerate(map_jobs(pack_part, parts)):
             file.write(f'{"," if number else ""}\n"{block}"'.encode())
         file.write(b"\n]}\n")
 
 
-def _parts(comparison: Comparison) -> Iterator[_SavedPart]:
-    judgement = comparison.judgement
-    for start in range(0, len(comparison.rows), _ROWS_PER_BLOCK):
-        numbers = range(start, min(start + _ROWS_PER_BLOCK, len(comparison.rows)))
-        documented = part_of(judgement.documented, numbers) if judgement.documented else ()
-        verdicts = part_of(judgement.verdicts, numbers) if judgement.verdicts else ()
-        yield _SavedPart(part_of(comparison.rows, numbers), verdicts, documented)
-
-
-def pack_part(part: _SavedPart) -> str:
+def pack_part(part: PartReference) -> str:
     """Return some rows as a string."""
-    rows, verdicts, documented = load_part(part.rows), load_part(part.verdicts), load_part(part.documented)
+    rows, verdicts, documented = part.load()
     return _base64(rows=rows, verdicts=verdicts, documented=documented)
 
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.row_store import load_part, part_of
 from opdiff.report.cells import write_rows
+from opdiff.report.parts import divided, part_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.judgement import DocumentedResult, Verdict
-    from opdiff.core.row_store import Part
     from opdiff.report.cells import Cell
+    from opdiff.report.parts import PartReference
 
 
 class JudgedRow(Struct, frozen=True):
@@ -45,28 +45,11 @@ class JudgedRows(Collection[JudgedRow]):
     def __contains__(self, row: object) -> bool:
         return any(row == each for each in self)
 
-    def parts(self, max_rows: int) -> Iterator[JudgedPart]:
+    def parts(self, max_rows: int) -> Iterator[PartReference]:
         """Yield the rows in parts of up to so many, or of one range, for other processes."""
-        rows, judgement = self._comparison.rows, self._comparison.judgement
         for numbers in self._ranges:
-            for start in range(numbers.start, numbers.stop, max_rows):
-                some = range(start, min(start + max_rows, numbers.stop))
-                yield JudgedPart(
-                    part_of(rows, some), part_of(judgement.verdicts, some), part_of(judgement.documented, some)
-                )
-
-
-class JudgedPart(Struct, frozen=True):
-    """Some consecutive rows of a comparison in graph mode, to be loaded by another process."""
-
-    rows: Part[Row]
-    verdicts: Part[Verdict]
-    results: Part[DocumentedResult]
-
-    def load(self) -> list[JudgedRow]:
-        """Return the rows."""
-        columns = load_part(self.rows), load_part(self.verdicts), load_part(self.results)
-        return [JudgedRow(*each) for each in zip(*columns, strict=True)]
+            for some in divided(numbers, max_rows):
+                yield part_reference(self._comparison, some)
 
 
 class Columns(Struct, frozen=True):

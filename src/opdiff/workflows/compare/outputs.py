@@ -15,7 +15,7 @@ from opdiff import __version__
 from opdiff.core.atomic_file import make_folder, open_atomic, remove_old_drafts
 from opdiff.core.comparison import DataMode, Environment, Mode
 from opdiff.core.reasons import render
-from opdiff.core.row_store import StoredRows
+from opdiff.core.row_store import StoredRows, custom_names
 from opdiff.measure.documented import select_metrics
 from opdiff.measure.kernel import library as native
 from opdiff.report import find_forms
@@ -73,10 +73,20 @@ def write_outputs(compared: Compared, options: CompareOptions) -> Written:
     )
     summary = _write_summary(comparison, folder) if in_graph_mode else ""
     stem = _stem(summary).replace("msprobe_cmp_summary", "result") if in_graph_mode else _stem(tables[0])
-    reports = tuple(write_new(folder, form.file_name(stem), partial(form.write, comparison)) for form in whole_forms)
+    reports = tuple(
+        write_new(folder, form.file_name(stem), partial(_write_report, form, comparison, map_jobs))
+        for form in whole_forms
+    )
     files = [os.path.basename(path) for path in (*tables, summary, *reports) if path]
     saved = write_new(folder, f"{stem}.json", lambda draft: save(comparison, draft, files, map_jobs))
     return Written(tables, saved, reports, summary)
+
+
+def _write_report(form: ReportForm, comparison: Comparison, map_jobs: MapJobs, path: str) -> None:
+    if form.write_in_parts is None:
+        form.write(comparison, path)
+    else:
+        form.write_in_parts(comparison, path, map_jobs)
 
 
 class NamedTable(Struct, frozen=True):
@@ -122,7 +132,7 @@ def named_tables(compared: Compared) -> Iterator[NamedTable]:
 
 def selected_metrics(comparison: Comparison, custom: Iterable[str] = ()) -> SelectedMetrics:
     """Return the selected columns; `custom` has names of metrics that may be missing in all rows."""
-    names = tuple(dict.fromkeys((*custom, *(name for row in comparison.rows for name, _, _ in row.custom))))
+    names = tuple(dict.fromkeys((*custom, *custom_names(comparison.rows))))
     metrics = select_metrics(comparison.view.metrics, names)
     return SelectedMetrics(tuple(MetricColumn(metric.name, metric.value) for metric in metrics), names)
 
