@@ -1,4 +1,5 @@
-// Exact sum of doubles: a fixed-point number that covers the whole range of doubles.
+// Exact sum of doubles: a fixed-point number that covers the whole range of doubles. Numbers of similar magnitude use
+// few of its digits, and only these are looked at.
 #pragma once
 
 #include <cmath>
@@ -10,6 +11,8 @@ namespace opdiff {
 class ExactSum {
 public:
     void add(double value) {
+        if (value == 0)
+            return;
         uint64_t bits;
         std::memcpy(&bits, &value, sizeof bits);
         const int exponent = static_cast<int>(bits >> 52) & 0x7ff;
@@ -28,15 +31,18 @@ public:
             const int64_t part = static_cast<int64_t>((wide >> (32 * i)) & 0xffffffff);
             digits_[digit + i] += (part ^ sign) - sign;
         }
+        use(digit, digit + 2);
         if (++pending_ == kMaxPending)
             carry();
     }
 
     void add(const ExactSum &other) {
+        if (other.last_ < 0)
+            return;
         carry();
-        for (int i = 0; i < kDigits; ++i)
+        for (int i = other.first_; i <= other.last_; ++i)
             digits_[i] += other.digits_[i];
-        pending_ = kMaxPending / 2;
+        use(other.first_, other.last_);
         carry();
     }
 
@@ -50,19 +56,21 @@ public:
 
     // The nearest double or its neighbour: the four digits used hold at least 97 bits.
     double value() const {
+        if (last_ < 0)
+            return 0;
         ExactSum sum = *this;
         sum.carry();
-        const bool negative = sum.digits_[kDigits - 1] < 0;
+        const bool negative = sum.digits_[sum.last_] < 0;
         if (negative) {
-            for (int64_t &digit : sum.digits_)
-                digit = -digit;
+            for (int i = sum.first_; i <= sum.last_; ++i)
+                sum.digits_[i] = -sum.digits_[i];
             sum.carry();
         }
-        int top = kDigits - 1;
-        while (top > 0 && sum.digits_[top] == 0)
+        int top = sum.last_;
+        while (top > sum.first_ && sum.digits_[top] == 0)
             --top;
         double result = 0;
-        for (int i = top; i >= 0 && i > top - 4; --i)
+        for (int i = top; i >= sum.first_ && i > top - 4; --i)
             result += std::ldexp(static_cast<double>(sum.digits_[i]), 32 * i - 1074);
         return negative ? -result : result;
     }
@@ -72,19 +80,33 @@ private:
     // Additions before carrying: each changes a digit by less than 2^32.
     static constexpr int kMaxPending = 1 << 29;
 
-    // Normalizes every digit but the last to 0 … 2^32 - 1; the last keeps the sign.
+    void use(int first, int last) {
+        first_ = first < first_ ? first : first_;
+        last_ = last > last_ ? last : last_;
+    }
+
+    // Normalizes every used digit but the last to 0 … 2^32 - 1; the last keeps the sign.
     void carry() {
+        pending_ = 0;
+        if (last_ < 0)
+            return;
         int64_t over = 0;
-        for (int i = 0; i < kDigits - 1; ++i) {
+        for (int i = first_; i < last_; ++i) {
             const int64_t sum = digits_[i] + over;
             digits_[i] = sum & 0xffffffff;
             over = sum >> 32;
         }
-        digits_[kDigits - 1] += over;
-        pending_ = 0;
+        digits_[last_] += over;
+        while (last_ < kDigits - 1 && digits_[last_] >> 32 != 0 && digits_[last_] >> 32 != -1) {
+            const int64_t sum = digits_[last_];
+            digits_[last_] = sum & 0xffffffff;
+            digits_[++last_] = sum >> 32;
+        }
     }
 
     int64_t digits_[kDigits] = {};
+    // The digits that may differ from zero; the last is negative if there are none.
+    int first_ = kDigits, last_ = -1;
     int pending_ = 0;
 };
 
