@@ -19,7 +19,7 @@ from opdiff.core.strides import SplitAxis
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, unpack_sums
 from opdiff.workflows.compare.job import Outcome, data_row, failed, outcome_of
-from opdiff.workflows.compare.remote_payloads import calls_of, fetch_payloads
+from opdiff.workflows.compare.tensor_payloads import calls_of, fetch_payloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape, Tensor
     from opdiff.measure.sums import Sums
     from opdiff.workflows.compare.job import Job
-    from opdiff.workflows.compare.remote_payloads import Payloads
+    from opdiff.workflows.compare.tensor_payloads import Payloads
 
     Axes = tuple[SplitAxis, ...]
     Progress = Callable[[int], None]

@@ -18,7 +18,7 @@ from opdiff.workflows.cluster import is_unread
 from opdiff.workflows.compare.batch import measure_batch
 from opdiff.workflows.compare.job import Job, MeasureOptions, Outcome, data_mode, died, failed, measure_job
 from opdiff.workflows.compare.kept_pairs import kept_pairs
-from opdiff.workflows.compare.remote_payloads import is_remote_pair
+from opdiff.workflows.compare.tensor_payloads import is_remote_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

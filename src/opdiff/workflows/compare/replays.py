@@ -44,7 +44,7 @@ def replay_suspects(
         limits=options.limits,
         threads=options.workers,
     )
-    golden = GoldenValues(comparison.rows, pairs) if pairs.pairs and not options.model else None
+    golden = GoldenValues(pairs) if pairs.pairs and not options.model else None
     seconds = inf if options.replay is None else options.replay_seconds
     proof_options = ProofOptions(replay_options, golden, options.replay, seconds, cluster)
     return prove_all(comparison, proof_options, report or (lambda _done, _total, _left: None))

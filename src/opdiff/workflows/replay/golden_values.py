@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from opdiff.core.graph import parse_input
+from opdiff.core.pairing import Pairing
 from opdiff.core.tensor import Slot, TensorKey, file_safe_name
-from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Row
     from opdiff.core.graph import RuleOp
-    from opdiff.core.pairing import Pairing
+    from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 
 # Operator by the form of its name in files, slot and index.
 TensorForm = tuple[str, str, int]
@@ -25,24 +22,16 @@ TensorForm = tuple[str, str, int]
 class GoldenValues:
     """Lookup of the golden values that dumped tensors were compared with."""
 
-    def __init__(self, rows: Sequence[Row], pairs: LoadedPairs) -> None:
-        self._rows, self._pairs = rows, pairs
-
-    @classmethod
-    def of_pairings(cls, pairings: Iterable[Pairing], custom: Conversions | None) -> Self:
-        """Return the golden values of some pairs, such as those of `pairings_of`."""
-        known = tuple(pairings)
-        found = cls((), LoadedPairs(known, custom))
-        found._numbers = {_form(pairing.target.key): number for number, pairing in enumerate(known)}
-        return found
+    def __init__(self, pairs: LoadedPairs) -> None:
+        self._pairs = pairs
 
     @cached_property
     def _numbers(self) -> dict[TensorForm, int]:
-        """Numbers of the rows that were measured."""
+        """Numbers of the pairs with data on both sides, by the target's tensor."""
         found: dict[TensorForm, int] = {}
-        for number, row in enumerate(self._rows):
-            if row.key is not None and row.metrics is not None:
-                found.setdefault(_form(row.key), number)
+        for number, pair in enumerate(self._pairs.pairs):
+            if isinstance(pair, Pairing) and None not in (pair.target.tensor, pair.golden.tensor):
+                found.setdefault(_form(pair.key), number)
         return found
 
     @property

@@ -22,6 +22,7 @@ from opdiff.run.task_round import BatchWork, Place
 from opdiff.workflows.cluster import is_unread, path_for_workers
 from opdiff.workflows.compare.input_reader import ClusterReader
 from opdiff.workflows.compare.job import Job
+from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 from opdiff.workflows.compare.placement import localize_jobs, move_side
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.dumped_values import DumpOnly
@@ -82,8 +83,9 @@ class ReplayBatch(Struct, frozen=True):
             return [replay_one(job.operator, self._golden(localize_jobs(job.golden, files))) for job in jobs]
 
     def _golden(self, jobs: Iterable[Job]) -> GoldenValues | None:
-        pairings = (job.pairing for job in jobs)
-        return GoldenValues.of_pairings(pairings, self.custom) if self.has_golden else None
+        if not self.has_golden:
+            return None
+        return GoldenValues(LoadedPairs([job.pairing for job in jobs], self.custom))
 
 
 def replay_on_workers(

@@ -1,6 +1,7 @@
-"""Data of remote and of small tensors in memory, for the kernel, which otherwise reads files itself.
+"""Tensor data in memory for the kernel, which reads other data from files itself: remote tensors, and short ones.
 
-While the kernel measures the tensors of one call, those of the next are fetched; a call has a limited number of bytes.
+Short tensors were read with the headers of their files. Remote ones are fetched for one call of the kernel while it
+measures those of the call before; a call has a limited number of remote bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MAX_CALL_NBYTES = 256 << 20
 
 
 class Payloads:
-    """Data of remote tensors, and data that was kept when headers were read; in memory as long as this object is."""
+    """Data of remote and of short tensors; in memory as long as this object is."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ def calls_of(jobs: Sequence[Job], max_pairs: int) -> Iterator[Sequence[Job]]:
 
 
 def fetch_payloads(pairings: Iterable[Pairing]) -> Payloads:
-    """Fetch the remote tensors of some pairings."""
+    """Return the payloads of some pairings; remote tensors are fetched."""
     sides = [source for pairing in pairings for source in _sources(pairing)]
     kept = {(source.path, source.offset): source.kept for source in sides if source.kept is not None}
     sources = dict.fromkeys(source for source in sides if _must_be_fetched(source))
