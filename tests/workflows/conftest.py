@@ -1,4 +1,4 @@
-"""Fixture with a comparison in a temporary folder."""
+"""Fixtures of several workflows: a comparison in a temporary folder, and a cluster of several hosts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cluster_processes import running_hosts
 from made_dumps import Case
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from cluster_processes import ClusterProcesses
 
 
 @pytest.fixture
 def case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Case:
     return Case(tmp_path, capsys)
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
+    """A cluster with a worker for each of `HOSTS`."""
+    with running_hosts(tmp_path_factory.mktemp("cluster")) as found:
+        yield found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from cluster_processes import HOSTS, ClusterProcesses, running_hosts
+from cluster_processes import HOSTS, ClusterProcesses
 from command_line import run
 from made_dumps import Case, numbers, perturbed, read_result, rule
 from opdiff.sample import write_sample
@@ -21,14 +21,7 @@ from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.workflows.compare.finished_units import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
-    with running_hosts(tmp_path_factory.mktemp("cluster")) as found:
-        yield found
 
 
 def on_host(processes: ClusterProcesses, host: str, folder: Path) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from cluster_processes import ClusterProcesses, running_hosts
 from command_line import COMMAND, run
 from opdiff.core.errors import InputError
 from opdiff.sample import write_sample
@@ -23,14 +22,9 @@ from opdiff.workflows.inspect.contents import Depth
 from opdiff.workflows.inspect.report import inspect_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
-    with running_hosts(tmp_path_factory.mktemp("cluster")) as found:
-        yield found
+    from cluster_processes import ClusterProcesses
 
 
 def refuse(*_arguments: object) -> None:

@@ -12,23 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from cluster_processes import ClusterProcesses, running_cluster
 from command_line import COMMAND, run
 from opdiff.sample.graph_mode import ge_dump
 from opdiff.workflows.reduce.on_workers import ReduceBatch
 from opdiff.workflows.reduce.plan import find_reducible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-HOSTS = ("npu-1", "npu-2", "npu-3")
-
-
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
-    with running_cluster(tmp_path_factory.mktemp("cluster"), *HOSTS) as found:
-        yield found
+    from cluster_processes import ClusterProcesses
 
 
 def write_dump(folder: Path, count: int, size: int = 64) -> Path:

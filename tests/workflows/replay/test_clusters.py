@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cluster_processes import ClusterProcesses, running_hosts
 from command_line import run
 from device_runs import DeviceRun, Fused
 from fault_injection.evaluation import ALL_NETWORKS, DEPTHS, DTYPES
@@ -25,16 +24,10 @@ from opdiff.workflows.replay.pipeline import replay
 from residual_network import device_run, image
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from cluster_processes import ClusterProcesses
     from opdiff.core.comparison import Comparison
-
-
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
-    with running_hosts(tmp_path_factory.mktemp("cluster")) as found:
-        yield found
 
 
 def without_residual(part: Any) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from cluster_processes import ClusterProcesses, running_cluster
 from command_line import run
 from graph_dumps import GraphCase
 from opdiff.core.comparison import Mode
@@ -26,9 +25,10 @@ from opdiff.workflows.replay.graph_replay import GraphReplayer, replay_graph_dum
 from opdiff.workflows.replay.options import ReplayOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
+    from cluster_processes import ClusterProcesses
     from opdiff.core.judgement import Finding
     from opdiff.core.replay import Replay
 
@@ -304,12 +304,6 @@ def test_ranks_of_a_table_have_their_own_texts(case: GraphCase) -> None:
 
 
 # On a cluster
-
-
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
-    with running_cluster(tmp_path_factory.mktemp("cluster"), "npu-1", "npu-2", "npu-3") as found:
-        yield found
 
 
 @pytest.mark.parametrize("extent", [5, "all"])
