@@ -50,6 +50,14 @@ class Opened:
     def texts(self, selector: str) -> list[str]:
         return [text.strip() for text in self.page.locator(selector).all_inner_texts()]
 
+    def column(self, key: str) -> list[float]:
+        """Return the numbers in a column of the table."""
+        cells = self.column_texts(key)
+        return [float(cell.replace(" e", "e").replace("∞", "inf").replace("\u202f", "")) for cell in cells]
+
+    def column_texts(self, key: str) -> list[str]:
+        return self.texts(f".vrow > [data-column={key}]")
+
     def english(self) -> list[str]:
         """Return the English lines of the view and of its tooltips."""
         shown = f"{self.page.inner_text('main')}\n{self.page.evaluate(_TITLES)}"

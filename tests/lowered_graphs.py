@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fx_kernels import FX
-from lowering import MOVING, GeOp, GeTensor, Lowering
+from ge_operators import GeOp, GeTensor
+from lowering import MOVING, Lowering
 from opdiff.sample.golden import npy_file
 from opdiff.sample.graph_mode import ge_dump
 from opdiff.sample.names import DumpName, fx_name

@@ -112,3 +112,9 @@ def opened(browser: Browser) -> Iterator[Callable[..., Opened]]:
         own = {f"request: {report.path.as_uri()}"}
         # The layout of a graph is computed by a worker of the page.
         assert [line for line in report.problems if line not in own and "blob:" not in line] == []
+
+
+@pytest.fixture
+def demo(opened: Callable[..., Opened], demo_report: Path) -> Opened:
+    """The report of the sample, opened."""
+    return opened(demo_report)

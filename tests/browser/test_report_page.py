@@ -14,17 +14,12 @@ from opdiff.report.changes import find_changes
 from opdiff.report.html_page import write_html
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from browser_page import Opened
 
+
 Open = Any
-
-
-@pytest.fixture
-def demo(opened: Callable[..., Opened], demo_report: Path) -> Opened:
-    return opened(demo_report)
 
 
 def test_overview(demo: Opened) -> None:
@@ -58,44 +53,6 @@ def test_the_legend_of_the_curve_has_the_colours_of_its_points(demo: Opened) -> 
     assert len(set(colours)) == len(colours)
 
 
-def test_the_table_sorts_both_ways_and_back(demo: Opened) -> None:
-    demo.go("table")
-    first = demo.texts(".vrow >> nth=0")
-    demo.page.click(".vhead >> text=Rel. distance")
-    distances = column(demo, "distance")
-    assert distances == sorted(distances)
-    demo.page.click(".vhead >> text=Rel. distance")
-    distances = column(demo, "distance")
-    assert distances == sorted(distances, reverse=True)
-    demo.page.click(".vhead >> text=Rel. distance")
-    assert demo.texts(".vrow >> nth=0") == first
-
-
-def column(report: Opened, key: str) -> list[float]:
-    cells = column_texts(report, key)
-    return [float(cell.replace(" e", "e").replace("∞", "inf").replace("\u202f", "")) for cell in cells]
-
-
-def column_texts(report: Opened, key: str) -> list[str]:
-    return report.texts(f".vrow > [data-column={key}]")
-
-
-def test_the_table_is_filtered_by_level_type_and_text(demo: Opened) -> None:
-    demo.go("table")
-    demo.page.click(".level-toggle.level-wrong")
-    assert set(demo.texts(".vrow .chip b")) == {"✕"}
-    demo.page.click(".level-toggle.level-wrong")
-    demo.page.select_option(".toolbar select", "MaxPoolV3")
-    demo.page.wait_for_timeout(50)
-    assert set(column_texts(demo, "type")) == {"MaxPoolV3"}
-    demo.page.keyboard.press("/")
-    demo.page.keyboard.type("context/pool")
-    demo.page.wait_for_timeout(300)
-    assert set(column_texts(demo, "operator")) == {"context/pool"}
-    demo.page.click("text=Clear")
-    assert demo.page.locator(".vrow").count() > 20
-
-
 def test_keyboard_navigation(demo: Opened) -> None:
     keys = demo.page.keyboard
     keys.press("t")
@@ -124,48 +81,6 @@ def test_tensor_view_is_complete(demo: Opened) -> None:
     for text in ("gate/conv:output:0", "float16", "float32", "cosine similarity", "NC1HWC0", "100 %", "[0, 3, 4, 4]"):
         assert text in shown
     assert demo.page.locator(".hbar").count() > 30
-
-
-def test_the_table_starts_with_the_worst(demo: Opened) -> None:
-    demo.go("table")
-    levels = column_texts(demo, "level")
-    assert "wrong" in levels[0]
-    assert demo.page.evaluate("() => location.hash") == "#/table"
-    demo.go("table?sort=index")
-    assert "wrong" not in column_texts(demo, "level")[0]
-
-
-@pytest.mark.parametrize(
-    ("width", "hidden"),
-    [(1600, set()), (1440, {"ulp"}), (1280, {"ulp", "dtype"}), (400, {"ulp", "dtype", "shape", "type", "cosine"})],
-)
-def test_the_table_shows_the_columns_that_there_is_room_for(demo: Opened, width: int, hidden: set[str]) -> None:
-    demo.page.set_viewport_size({"width": width, "height": 800})
-    demo.go("table")
-    shown = set(
-        demo.page.locator(".vrow >> nth=0 >> [data-column]").evaluate_all("all => all.map(e => e.dataset.column)")
-    )
-    assert {"level", "operator", "distance"} <= shown
-    assert not hidden & shown
-    assert demo.page.evaluate(
-        "() => { const t = document.querySelector('.vtable'); return t.scrollWidth <= t.clientWidth }"
-    )
-    # In a narrow window levels are signs.
-    assert ("wrong" in demo.page.inner_text(".vrow >> nth=0")) == (width > 700)
-
-
-def test_columns_can_be_chosen(demo: Opened) -> None:
-    demo.page.set_viewport_size({"width": 1280, "height": 800})
-    demo.go("table")
-    demo.page.click(".popover >> text=Columns")
-    demo.page.click(".popover label >> text=Max ULP")
-    assert demo.page.locator(".vhead >> text=Max ULP").count() == 1
-    # The choice is still open, for the next column.
-    demo.page.click(".popover label >> text=Shape")
-    assert demo.page.locator(".vhead >> text=Shape").count() == 0
-    demo.go("")
-    demo.go("table")
-    assert demo.page.locator(".vhead >> text=Max ULP").count() == 1
 
 
 def test_search_in_the_graph(demo: Opened) -> None:
@@ -255,7 +170,7 @@ def test_dark_and_light_follow_the_system_and_the_switch(opened: Open, demo_repo
 def test_rows_not_compared_have_reasons(demo: Opened) -> None:
     demo.go("missing")
     demo.page.wait_for_selector(".vrow")
-    assert all(column_texts(demo, "reason"))
+    assert all(demo.column_texts("reason"))
     demo.page.click(".reason >> nth=0")
     assert demo.page.locator(".reason[aria-pressed=true]").count() == 1
 
@@ -265,7 +180,7 @@ def test_names_are_never_parsed_as_html(opened: Open, tmp_path: Path) -> None:
     write_html(strange_names(names), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     report.go("table")
-    assert column_texts(report, "operator") == names
+    assert report.column_texts("operator") == names
     for view in ("", "graph", "row/0", "about", "missing"):
         report.go(view)
         report.page.wait_for_timeout(100)
@@ -296,14 +211,14 @@ def test_fused_operators_have_short_names(demo: Opened) -> None:
     assert short in demo.texts(".finding .name.big")
     assert demo.page.get_attribute(f".finding .name.big:text-is('{short}')", "title") == long
     demo.go("table?search=local/conv1")
-    assert short in column_texts(demo, "operator")
+    assert short in demo.column_texts("operator")
 
 
 def test_address_has_what_is_chosen(demo: Opened) -> None:
     demo.go("table?search=context&levels=wrong&outputs=1&sort=-distance")
     assert demo.page.input_value(".search") == "context"
     assert demo.page.inner_text(".count") == "6 of 249"
-    distances = column(demo, "distance")
+    distances = demo.column("distance")
     assert distances == sorted(distances, reverse=True)
     demo.page.click(".vrow >> nth=0")
     assert demo.page.evaluate("() => location.hash").startswith("#/tensor/context%2F")
@@ -322,13 +237,6 @@ def test_every_view_has_a_title_and_starts_at_its_top(demo: Opened) -> None:
         titles.append(demo.page.title())
     views = [f"{view} · opdiff · context/pool" for view in ("Graph", "Tensors", "Not compared", "About")]
     assert titles == ["opdiff · context/pool", *views]
-
-
-def test_a_sorted_table_starts_at_its_top(demo: Opened) -> None:
-    demo.go("table")
-    demo.page.evaluate("() => { document.querySelector('.vtable').scrollTop = 2000 }")
-    demo.page.click(".vhead >> text=Cosine")
-    assert demo.page.evaluate("() => document.querySelector('.vtable').scrollTop") == 0
 
 
 def test_tabs_lead_back_to_a_view_whose_address_was_completed(demo: Opened) -> None:
@@ -386,13 +294,6 @@ def test_constants_are_counted_apart(demo: Opened) -> None:
     legend = demo.page.inner_text(".legend")
     assert "+ 118 inputs and constants" in legend
     assert [line for line in demo.texts(".legend button") if "not comparable" in line] == ["–\n1\nnot comparable"]  # noqa: RUF001
-
-
-def test_nan_sorts_as_worst(demo: Opened) -> None:
-    demo.go("table?sort=cosine")
-    assert column_texts(demo, "cosine")[0] == "NaN"
-    demo.go("table?sort=-cosine")
-    assert column_texts(demo, "cosine")[0] == "1"
 
 
 def test_view_of_changes(opened: Open, tmp_path: Path) -> None:

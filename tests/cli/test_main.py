@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import json
 import os
@@ -208,86 +207,6 @@ def test_verbose_prints_the_steps(tmp_path: Path) -> None:
     assert outcome.err == (f"opdiff: {tmp_path}/a\\x1b[31mb: output:0: NCHW with 2 axes is treated as ND\n")
 
 
-# Streams
-
-
-def many_constants(folder: Path) -> Path:
-    """Make a directory with many findings."""
-    for number in range(200):
-        name = "Add." + "n" * 150 + f"{number}.1.2.{TIME}"
-        add(folder, name, dump(tensor([1.0, 1.0])))
-    return folder
-
-
-def many_tensors(folder: Path) -> Path:
-    """Make a file with a long table."""
-    return folder.joinpath(add(folder, "a", dump(*[tensor([1.0])] * 400)))
-
-
-@pytest.mark.parametrize("what", [many_constants, many_tensors], ids=["lines", "table"])
-def test_closed_pipe_is_no_error(tmp_path: Path, what: object) -> None:
-    assert callable(what)
-    process = subprocess.Popen(
-        [*COMMAND, "inspect", str(what(tmp_path)), "--all"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    # A small pipe, so that the writer must wait for the reader.
-    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
-    assert process.stdout.readline().startswith(os.fsencode(tmp_path))
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert process.wait(timeout=30) == 0
-
-
-def test_closed_pipe_changes_neither_files_nor_exit_code(tmp_path: Path) -> None:
-    for side, value in (("target", 1.0), ("golden", 3.0)):
-        for number in range(200):
-            add(tmp_path / side, f"Add.{'n' * 100}{number}.1.2.{TIME}", dump(tensor([value, 2.0])))
-    sides = [str(tmp_path / side) for side in ("target", "golden")]
-    answer, table = tmp_path / "answer.json", tmp_path / "out"
-    words = [*COMMAND, "compare", *sides, "-o", str(table), "--json", str(answer), "--fail-on", "wrong"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.close()
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == ExitCode.GATE
-    assert err.startswith(b"opdiff: gate violated: there are tensors that are wrong: 200 tensors of n")
-    assert err.endswith(b" and 195 more\n")
-    assert json.loads(answer.read_bytes())["schema"]
-    assert sorted(path.suffix for path in table.iterdir()) == [".csv", ".html", ".json"]
-
-
-def test_full_device_is_an_error_of_the_output(tmp_path: Path) -> None:
-    add(tmp_path, f"Add.a.1.2.{TIME}")
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run([*COMMAND, "inspect", str(tmp_path)], stdout=full, stderr=subprocess.PIPE, check=False)
-    assert (done.returncode, done.stderr) == (3, b"opdiff: standard output: No space left on device\n")
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "gbk"])
-@pytest.mark.parametrize("command", ["inspect", "convert"])
-def test_encoding_that_lacks_characters(tmp_path: Path, encoding: str, command: str) -> None:
-    for number in range(30):
-        add(tmp_path / "算", f"ü{number}", b"")
-    add(tmp_path / "算", f"Add.a.1.2.{TIME}", dump(tensor([0.0, 0.0])))
-    add(tmp_path / "算", f"Add.b.1.2.{TIME}", b"")
-    arguments = {"inspect": [], "convert": ["-out", tmp_path / "out"]}[command]
-    outcome = run_outside(command, tmp_path / "算", *arguments, env={"PYTHONIOENCODING": encoding})
-    assert outcome.code == 0
-    assert "Traceback" not in outcome.err
-    assert run_outside(command, "--help", env={"PYTHONIOENCODING": encoding}).code == 0
-
-
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-def test_closed_streams(tmp_path: Path, closed: str) -> None:
-    add(tmp_path, f"Add.a.1.2.{TIME}")
-    command = f'"{sys.executable}" -m opdiff inspect "{tmp_path}" {closed}'
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
-    assert done.returncode == 0
-
-
 # Names and paths
 
 
@@ -346,76 +265,6 @@ def test_names_are_printed_safely(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert f"operator: net/{shown}" in outcomes[0].out
     assert shown.replace("/", "_") in outcomes[1].err
     assert shown.replace("/", "_") in outcomes[4].err
-
-
-# Limits
-
-
-LIMITED = (
-    "import resource, sys\n"
-    "from opdiff.cli import main\n"
-    "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
-    "sys.exit(main(sys.argv[1:]))\n"
-)
-
-
-def run_limited(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a command with a limit of 1 GiB of memory."""
-    command = [sys.executable, "-c", LIMITED, *map(str, arguments)]
-    env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=60)
-
-
-def sparse(path: str, nbytes: int) -> None:
-    """Extend a file sparsely."""
-    with open(path, "ab") as file:
-        file.truncate(nbytes)
-
-
-def header_of(nbytes: int, count: int, number: int) -> bytes:
-    """Return the header of a dump with one output of `nbytes` bytes and `count` elements; `number` is its type."""
-    from opdiff.core import wire
-
-    shape = wire.block(3, wire.packed(1, (count,)))
-    header = wire.block(3, wire.number(1, number) + wire.number(2, 2) + shape + wire.number(6, nbytes))
-    return len(header).to_bytes(8, "little") + header
-
-
-GIB = 1 << 30
-BFLOAT16, UINT1, FLOAT32 = 27, 29, 1
-
-
-CLAIMS: dict[str, tuple[bytes, int, str, str]] = {
-    "size": (header_of(1 << 50, 1 << 48, FLOAT32), 100, "npy", "bytes of data start here"),
-    "shape": (header_of(100, 1 << 60, FLOAT32), 100, "npy", f"needs {1 << 60} elements of float32, but 25 are stored"),
-    "bits": (header_of(100, 1 << 62, UINT1), 100, "npy", "elements of uint1, but 800 are stored"),
-    "header": (GIB.to_bytes(8, "little") + bytes(99), 2 * GIB, "npy", f"a header of {GIB} bytes is not credible"),
-    "too_large_to_map": (header_of(4 * GIB, GIB, FLOAT32), 4 * GIB, "npz", "cannot be read: Cannot allocate memory"),
-    "too_large_to_widen": (header_of(GIB // 2, GIB // 4, BFLOAT16), GIB // 2, "npy", "not enough memory"),
-    "too_large_to_unpack": (header_of(GIB // 4, 2 * GIB, UINT1), GIB // 4, "npy", "not enough memory"),
-}
-
-
-@pytest.mark.parametrize(("content", "nbytes", "form", "reason"), CLAIMS.values(), ids=CLAIMS)
-def test_large_declared_sizes_do_not_allocate_memory(
-    tmp_path: Path, content: bytes, nbytes: int, form: str, reason: str
-) -> None:
-    path = add(tmp_path, f"Add.a.1.2.{TIME}", content)
-    sparse(path, len(content) + nbytes)
-    done = run_limited("convert", path, "-out", tmp_path / "out", "-t", form)
-    assert (done.returncode, done.stdout.split(":")[0]) == (3, "0 of 1 file converted")
-    assert reason in done.stderr
-    assert "Traceback" not in done.stderr
-    assert os.listdir(tmp_path / "out") == []
-
-
-@pytest.mark.parametrize("arguments", [["--stats"], []], ids=["stats", "header"])
-def test_large_tensor_is_not_copied_for_inspection(tmp_path: Path, arguments: list[str]) -> None:
-    content = header_of(GIB // 2, GIB // 8, FLOAT32)
-    path = add(tmp_path, f"Add.a.1.2.{TIME}", content)
-    sparse(path, len(content) + GIB // 2)
-    done = run_limited("inspect", path, *arguments)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_main_reads_the_arguments_of_the_process(
