@@ -155,10 +155,13 @@ def walk_names(path: str) -> Iterator[str]:
 
 
 def read_ahead(items: Sequence[Thing], paths_of: Callable[[Thing], Iterable[str]]) -> Iterator[Thing]:
-    """Yield items; before, the first bytes of their remote files are read in parallel."""
+    """Yield items of one store; before, the first bytes of their remote files are read in parallel."""
+    if not is_remote(own_path(next((path for item in items for path in paths_of(item)), ""))):
+        yield from items
+        return
     for start in range(0, len(items), _FILES_AHEAD):
         some = items[start : start + _FILES_AHEAD]
-        _preload([path for item in some for path in paths_of(item) if is_remote(own_path(path))])
+        _preload([path for item in some for path in paths_of(item)])
         yield from some
 
 

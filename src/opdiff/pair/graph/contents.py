@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from opdiff.core.dtypes import BY_NAME, Kind
 from opdiff.core.errors import DumpError, ElementError
+from opdiff.core.source import FileRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,22 @@ class Stored(Struct, frozen=True):
 
 def key_of(stored: Stored) -> Key | None:
     """Return the key of a tensor; `None` if it cannot be read."""
-    return moved_key(stored, stored.elements, None)
+    elements = stored.elements
+    whole = _plain_bytes(stored) if elements is not None and elements <= MAX_WHOLE else None
+    if whole is None or elements is None:
+        return moved_key(stored, elements, None)
+    return _key(stored.dtype, elements, whole)
+
+
+def _plain_bytes(stored: Stored) -> bytes | None:
+    """Return the bytes of a tensor that are kept in memory, if they are its elements in order."""
+    source = stored.tensor.source if stored.tensor is not None else None
+    if stored.tensor is None or not isinstance(source, FileRange) or source.kept is None:
+        return None
+    spec = stored.tensor.spec
+    is_plain = spec.dtype.is_native and not source.big_endian and (not source.fortran_order or len(spec.shape) < 2)
+    needed = spec.dtype.nbytes(spec.count)
+    return source.kept[:needed] if is_plain and spec.count == stored.elements and needed <= source.nbytes else None
 
 
 def moved_key(stored: Stored, elements: int | None, source: PositionMap | None, dtype: str = "") -> Key | None:
@@ -97,7 +113,11 @@ def moved_key(stored: Stored, elements: int | None, source: PositionMap | None, 
     converted = _converted(found, stored.dtype, wanted)
     if converted is None:
         return None
-    return Key(_WRITTEN_AS.get(wanted, wanted), elements, blake2b(converted.tobytes(), digest_size=16).digest())
+    return _key(wanted, elements, converted.tobytes())
+
+
+def _key(dtype: str, elements: int, content: bytes) -> Key:
+    return Key(_WRITTEN_AS.get(dtype, dtype), elements, blake2b(content, digest_size=16).digest())
 
 
 def whole_digest(stored: Stored) -> bytes | None:

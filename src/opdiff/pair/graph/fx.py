@@ -5,7 +5,6 @@ This is the border between the evidence, which knows edges and files, and the du
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -143,12 +142,12 @@ class FxPairing:
     def _files(self, operators: Iterable[GraphOp]) -> Iterator[FxFile]:
         for op in operators:
             for tensors in (op.inputs, op.outputs):
-                elements: Counter[int] = Counter()
+                elements: dict[int, int] = {}
                 for tensor in tensors:
-                    file = FxFile(
-                        op.name, tensor.key.slot, tensor.key.index, elements[tensor.key.index], stored(tensor)
-                    )
-                    elements[tensor.key.index] += 1
+                    key = tensor.key
+                    element = elements.get(key.index, 0)
+                    elements[key.index] = element + 1
+                    file = FxFile(op.name, key.slot, key.index, element, stored(tensor))
                     self._tensors[file[:4]] = tensor
                     if not tensor.problem:
                         yield file
@@ -199,7 +198,8 @@ def _dumped(operators: Iterable[tuple[GraphOp, ResolvedOp]], graph: TextGraph) -
         for tensor, edge in zip(op.inputs, input_edges(op, resolved, graph), strict=True):
             if edge is not None:
                 inputs.setdefault(edge, stored(tensor))
-        outputs |= {(resolved.operators[-1].name, tensor.key.index): stored(tensor) for tensor in op.outputs}
+        for tensor in op.outputs:
+            outputs[resolved.operators[-1].name, tensor.key.index] = stored(tensor)
     return inputs | outputs
 
 

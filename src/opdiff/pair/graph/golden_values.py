@@ -79,7 +79,7 @@ class GoldenValues:
 
     def __init__(self, files: Iterable[FxFile]) -> None:
         """Group files, nodes in the order of execution and inputs before outputs."""
-        self._by_file: dict[tuple[str, Slot, int, int], GoldenValue] = {}
+        self._by_file: dict[tuple[str, Slot, int, int], tuple[GoldenValue, FxFile]] = {}
         self._by_key: dict[Key, list[GoldenValue]] = defaultdict(list)
         self._arguments: dict[str, list[FxFile]] = defaultdict(list)
         groups: dict[Key, list[FxFile]] = defaultdict(list)
@@ -97,14 +97,11 @@ class GoldenValues:
 
     def of_file(self, file: FxFile) -> GoldenValue:
         """Return the value that a file holds."""
-        return self._by_file[file[:4]]
+        return self._by_file[file[:4]][0]
 
     def find_output(self, node: str, index: int) -> tuple[GoldenValue, FxFile] | None:
         """Return a result of a node, and its file; `None` if it was not dumped."""
-        value = self._by_file.get((node, Slot.OUTPUT, index, 0))
-        if value is None:
-            return None
-        return value, next(file for file in value.files if file[:4] == (node, Slot.OUTPUT, index, 0))
+        return self._by_file.get((node, Slot.OUTPUT, index, 0))
 
     def find(self, key: Key | None) -> list[GoldenValue]:
         """Return the values with this content; several if samples do not tell them apart."""
@@ -117,7 +114,7 @@ class GoldenValues:
     def _add(self, files: list[FxFile], key: Key | None) -> None:
         value = GoldenValue(files)
         for file in files:
-            self._by_file[file[:4]] = value
+            self._by_file[file[:4]] = value, file
         if key is not None:
             self._by_key[key].append(value)
 
@@ -127,8 +124,10 @@ def _separated(key: Key, files: list[FxFile]) -> Iterable[list[FxFile]]:
 
     A node that updates a few elements of a large tensor has an input and an output with the same samples.
     """
+    if key.is_whole:
+        return [files]
     nodes = {slot: {file.node for file in files if file.slot is slot} for slot in Slot}
-    if key.is_whole or not nodes[Slot.INPUT] & nodes[Slot.OUTPUT]:
+    if not nodes[Slot.INPUT] & nodes[Slot.OUTPUT]:
         return [files]
     groups: dict[bytes | None, list[FxFile]] = defaultdict(list)
     for file in files:

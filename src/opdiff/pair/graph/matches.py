@@ -6,6 +6,7 @@ An edge is a tensor of the graph: its producer and the number of the output.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -98,8 +99,8 @@ class Matches:
                     self._take_name(edge, name)
 
     def _take_name(self, edge: Edge, name: str) -> None:
-        parts = FX_TENSOR.fullmatch(name)
-        found = self.values.find_output(parts[1], int(parts[2])) if parts else None
+        result = _named_result(name)
+        found = self.values.find_output(*result) if result else None
         # A graph input has the name of a node without effect; any other name is a mistake of the converter.
         if found is not None and (not self.is_graph_input(edge) or found[0].can_be_graph_input):
             self._found[edge] = Match(found[0], because("pair.fx_name", tensor=name), _CERTAIN, found[1])
@@ -245,6 +246,14 @@ class Matches:
         if not name and op is not None and op.op_type == CAST and op.integer("dst_type"):
             name = dtype_of_number(op.integer("dst_type")[0])
         return name or (dumped.dtype if dumped is not None else "")
+
+
+# All tokens of a graph have the same names.
+@lru_cache(maxsize=1 << 16)
+def _named_result(name: str) -> tuple[str, int] | None:
+    """Return node and number of the result that a text names; `None` for other names."""
+    parts = FX_TENSOR.fullmatch(name)
+    return (parts[1], int(parts[2])) if parts else None
 
 
 def _descriptor_shape(op: TextOp) -> Shape | None:

@@ -93,12 +93,16 @@ def _ge_operator(name: str, entries: Sequence[Entry]) -> GraphOp:
         dump = read_newest(entries)
     except DumpError as error:
         return GraphOp(*head, problem=error.brief)
-    tensors = [
-        SideTensor(TensorKey(name, slot, index), newest.path, _location(slot, index), tensor)
-        for slot in Slot
-        for index, tensor in enumerate(dump.tensors(slot))
-    ]
-    return GraphOp(*head, *_split_by_slot(tensors), dump.op_name)
+    inputs, outputs = (
+        tuple(
+            [
+                SideTensor(TensorKey(name, slot, index), newest.path, _location(slot, index), tensor)
+                for index, tensor in enumerate(tensors)
+            ]
+        )
+        for slot, tensors in ((Slot.INPUT, dump.inputs), (Slot.OUTPUT, dump.outputs))
+    )
+    return GraphOp(*head, inputs, outputs, dump.op_name)
 
 
 def _statistics_tensors(name: str, entry: Entry) -> list[SideTensor]:
@@ -120,8 +124,8 @@ def _location(slot: Slot, index: int) -> str:
 
 def _split_by_slot(tensors: Sequence[SideTensor]) -> tuple[tuple[SideTensor, ...], tuple[SideTensor, ...]]:
     """Return inputs and outputs."""
-    inputs, outputs = (tuple(tensor for tensor in tensors if tensor.key.slot is slot) for slot in Slot)
-    return inputs, outputs
+    inputs = tuple([tensor for tensor in tensors if tensor.key.slot is Slot.INPUT])
+    return inputs, tuple([tensor for tensor in tensors if tensor.key.slot is Slot.OUTPUT])
 
 
 def _line_stats(line: StatisticsLine) -> TensorStats:
