@@ -171,6 +171,8 @@ def render_all(reasons: Iterable[Reason], language: Language = Language.ENGLISH)
 
 def show(fact: Fact, spec: str = "", language: Language = Language.ENGLISH) -> str:
     """Return a fact as text, formatted by the specification of its template."""
+    if isinstance(fact, str) and not spec:
+        return str(fact)
     if fact is None or isinstance(fact, Reason):
         return render(fact, language)
     if isinstance(fact, tuple):

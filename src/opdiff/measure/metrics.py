@@ -30,7 +30,7 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
     return Metrics(
         count=count,
         cosine=cosine,
-        max_absolute_error=_largest_error(sums),
+        max_absolute_error=_largest_error(sums) if error is None else error,
         accumulated_relative_error=relative[0],
         relative_euclidean_distance=_relative_distance(sums),
         kl_divergence=kl if count else None,
@@ -114,10 +114,7 @@ def _non_finite_error(sums: Sums) -> float | None:
 
 
 def _largest_error(sums: Sums) -> Number | None:
-    error = _non_finite_error(sums)
-    if error is not None or sums.worst is None:
-        return error
-    return sums.worst.value
+    return None if sums.worst is None else sums.worst.value
 
 
 def _relative_errors(sums: Sums) -> tuple[float | None, float | None, float | None]:

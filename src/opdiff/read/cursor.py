@@ -53,9 +53,10 @@ class Cursor:
 
     def skip(self, nbytes: int, field: str) -> None:
         """Skip bytes."""
-        if nbytes > self.remaining:
+        end = self.position + nbytes
+        if end > self.end:
             raise self.error(because("read.field_truncated", field=field, nbytes=nbytes, left=self.remaining))
-        self.position += nbytes
+        self.position = end
 
     def take(self, nbytes: int, field: str) -> bytes:
         """Return a copy of the next bytes; the bounds are checked before anything is allocated."""

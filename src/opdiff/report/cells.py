@@ -28,7 +28,7 @@ _SKIPPED = r"(?:[^\S\r\n]|[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u
 # At the beginning of a cell. Some spreadsheets also split cells at semicolons and line breaks.
 _FORMULA = rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?={_SKIPPED}[{_SIGNS}]))"
 # Matches nearly all cells: empty ones, words, numbers, paths and lists; words and numbers behind semicolons.
-_PLAIN = re.compile(r"(?:[\w/\[(][^;\r\n]*(?:;\w[^;\r\n]*)*)?")
+_PLAIN = re.compile(r"(?:[\w/\[(][^;\r\n]*(?:; ?\w[^;\r\n]*)*)?")
 
 
 # Most cells of a column are equal: types, levels, conversions.
@@ -68,10 +68,11 @@ def csv_lines(rows: Iterable[Sequence[Cell]]) -> bytes:
 
 
 def format_cells(cells: Iterable[Cell]) -> list[Cell]:
-    """Return cells for people: numbers by `format_number`, strings by `escape_formula`."""
+    """Return cells for people: floats by `format_number`, strings by `escape_formula`, the others as they are."""
     # In one expression, because networks have tens of thousands of cells.
     return [
-        escape_formula(cell) if isinstance(cell, str) else "" if cell is None else format_number(cell) for cell in cells
+        format_number(cell) if isinstance(cell, float) else escape_formula(cell) if isinstance(cell, str) else cell
+        for cell in cells
     ]
 
 

@@ -137,7 +137,9 @@ def _metric_columns(metrics: Sequence[MetricColumn]) -> Columns:
 
     def cells(judged: JudgedRow) -> Sequence[Cell]:
         found = judged.row.metrics
-        return [NOT_GIVEN] * len(values) if found is None else [_given(value(found)) for value in values]
+        if found is None:
+            return [NOT_GIVEN] * len(values)
+        return [NOT_GIVEN if (cell := value(found)) is None else cell for value in values]
 
     return Columns(tuple(metric.name for metric in metrics), cells)
 

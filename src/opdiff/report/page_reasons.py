@@ -29,23 +29,26 @@ class ReasonEncoder:
 
     def encode(self, reason: Reason) -> Encoded:
         """Return the number of the template and its facts, each formatted as the template says."""
-        if not is_known(reason.code):
+        known = self._known.get(reason.code) or self._template(reason.code)
+        if known is None:
             return self.encode(Reason("core.text", (("text", render(reason)),)))
-        number, fields = self._template(reason.code)
+        number, fields = known
         facts = dict(reason.facts)
-        return [number, *(self._value(facts.get(name), spec) for name, spec in fields)]
+        return [number, *[self._value(facts.get(name), spec) for name, spec in fields]]
 
     def encode_all(self, reasons: Iterable[Reason]) -> list[Encoded]:
         """Return each of the reasons, once."""
         return [self.encode(reason) for reason in dict.fromkeys(reasons)]
 
-    def _template(self, code: str) -> tuple[int, Fields]:
-        if code not in self._known:
-            fields: Fields = {}
-            english, chinese = (_positional(code, language, fields) for language in Language)
-            self._known[code] = len(self.templates), fields
-            self.templates.append((english, chinese))
-        return self._known[code]
+    def _template(self, code: str) -> tuple[int, Fields] | None:
+        """Add the template of a code; `None` if the catalogue does not have the code."""
+        if not is_known(code):
+            return None
+        fields: Fields = {}
+        english, chinese = (_positional(code, language, fields) for language in Language)
+        self._known[code] = found = len(self.templates), fields
+        self.templates.append((english, chinese))
+        return found
 
     def _value(self, fact: Fact, spec: str) -> object:
         """Return a nested reason, several of them, a string, or one string for each language."""

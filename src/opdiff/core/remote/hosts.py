@@ -66,8 +66,7 @@ def path_of(url: str) -> str:
 
 def own_path(path: str) -> str:
     """Return the path of a file that is on the host of this process; other paths as they are."""
-    host = host_of(path)
-    return path_of(path) if host and host in _own_hosts else path
+    return path_of(path) if _own_hosts and host_of(path) in _own_hosts else path
 
 
 def add_own_host(host: str) -> None:

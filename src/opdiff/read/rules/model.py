@@ -136,8 +136,8 @@ def _operator(op: ModelOp, graph_name: str) -> RuleOp:
         name,
         op.op_type,
         op.number,
-        tuple(_without_slice(edge) for edge in op.inputs if edge and not edge.endswith(":-1")),
-        tuple(_output(desc, position) for position, desc in enumerate(op.output_descs)),
+        tuple([_without_slice(edge) for edge in op.inputs if edge and not edge.endswith(":-1")]),
+        tuple([_output(desc, position) for position, desc in enumerate(op.output_descs)]),
         # An empty list says that the operator has no original: one empty name stands for that.
         (originals or ("",)) if has_originals else (name,),
         has_originals,
@@ -170,14 +170,14 @@ def _output(desc: TensorDesc, position: int) -> OutputDesc:
         name if isinstance(name, str) else "",
         index if isinstance(index, int) else position,
         layout if isinstance(layout, str) else "",
-        tuple(extent for extent in shape if isinstance(extent, int)) if isinstance(shape, tuple) else (),
+        tuple([extent for extent in shape if isinstance(extent, int)]) if isinstance(shape, tuple) else (),
     )
 
 
 def _strings(value: Attribute) -> tuple[str, ...]:
     """Return the strings of an attribute that compilers write as a string or as a list of strings."""
     items = value if isinstance(value, tuple) else (value,)
-    return tuple(item for item in items if isinstance(item, str) and item)
+    return tuple([item for item in items if isinstance(item, str) and item])
 
 
 def _without_slice(name: str) -> str:

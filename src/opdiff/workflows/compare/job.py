@@ -19,6 +19,7 @@ from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, because
 from opdiff.core.rows import paired_row, side_info
 from opdiff.core.tensor_stats import TensorStats
+from opdiff.measure.metrics import metrics_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,8 +156,6 @@ def _measure_data(job: Job) -> Row:
 
 def data_row(job: Job, pair: AlignedPair, sums: Sums, kl: float | None = None) -> Row:
     """Return the row of an aligned pair, whose codes may be strides only, by its sums."""
-    from opdiff.measure.metrics import metrics_of
-
     pairing = job.pairing
     if pairing.unit is not None and not pair.target.size:
         return _empty_row(job, pair)

@@ -73,7 +73,7 @@ def calls_of(jobs: Sequence[Job], max_pairs: int) -> Iterator[Sequence[Job]]:
     """Divide jobs into those of one call each, by number of pairs, and by bytes that are remote."""
     start = nbytes = 0
     for end, job in enumerate(jobs):
-        more = sum(source.nbytes for source in _sources(job.pairing) if _must_be_fetched(source))
+        more = sum([source.nbytes for source in _sources(job.pairing) if is_remote(source.path)])
         if end - start == max_pairs or (nbytes and nbytes + more > _MAX_CALL_NBYTES):
             yield jobs[start:end]
             start, nbytes = end, 0
@@ -86,7 +86,7 @@ def fetch_payloads(pairings: Iterable[Pairing]) -> Payloads:
     """Return the payloads of some pairings; remote tensors are fetched."""
     sides = [source for pairing in pairings for source in _sources(pairing)]
     kept = {(source.path, source.offset): source.kept for source in sides if source.kept is not None}
-    sources = dict.fromkeys(source for source in sides if _must_be_fetched(source))
+    sources = dict.fromkeys([source for source in sides if is_remote(source.path)])
     if not sources:
         return Payloads({}, kept)
     from opdiff.core.remote.stores import fetch_all
@@ -103,7 +103,3 @@ def is_remote_pair(pairing: Pairing) -> bool:
 def _sources(pairing: Pairing) -> list[FileRange]:
     sources = (pairing.target.data.source, pairing.golden.data.source)
     return [source for source in sources if isinstance(source, FileRange)]
-
-
-def _must_be_fetched(source: FileRange) -> bool:
-    return source.kept is None and is_remote(source.path)
