@@ -262,6 +262,8 @@ def _entry(item: DirEntry, mapping: dict[str, str], found: _TreeBuilder) -> Entr
 
 def _real_name(name: str, mapping: dict[str, str]) -> str:
     """Return the real name of a file; a reduced file has the hash of its original file and an additional suffix."""
+    if not mapping:
+        return name
     for suffix, original in (("_min_max.npz", ""), ("_min_max.npy", ".npy")):
         hashed = name.removesuffix(suffix) + original
         if name.endswith(suffix) and hashed in mapping:

@@ -212,15 +212,19 @@ def operator_name(op_name: str, *, with_rules: bool = False) -> str | None:
 
 def _timestamp_index(numbers: list[str]) -> int | None:
     """Return the index of the timestamp; `None` if the fields around it are not those of a dump name."""
-    long_fields = (index for index, number in enumerate(numbers) if len(number) >= _MIN_TIMESTAMP_DIGITS)
-    index = next(long_fields, _DEFAULT_TIMESTAMP_INDEX[len(numbers)])
+    index = _DEFAULT_TIMESTAMP_INDEX[len(numbers)]
+    for position, number in enumerate(numbers):
+        if len(number) >= _MIN_TIMESTAMP_DIGITS:
+            index = position
+            break
     after = len(numbers) - index - 1
     return index if 1 <= index <= 3 and after in (0, 3, 4) else None
 
 
 def _parse_exception(name: str) -> DumpName | None:
     """Parse the name of an exception dump, which has a kernel in place of type and name of the operator."""
-    match = _EXCEPTION_INFO.fullmatch(name) or _EXCEPTION.fullmatch(name)
+    pattern = _EXCEPTION_INFO if name.startswith("exception_info.") else _EXCEPTION
+    match = pattern.fullmatch(name)
     if match is None:
         return None
     kernel, stream, task, timestamp = match.groups()
