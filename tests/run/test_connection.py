@@ -66,9 +66,9 @@ def test_worker_with_another_version_is_refused(processes: ClusterProcesses, tmp
 
 
 def test_task_on_a_worker_with_another_version_fails() -> None:
-    task = Task.of(double_each, (1,), Sender(versions=(("opdiff", "0.0.1"),)))
+    task = Task.of((1,), Sender(versions=(("opdiff", "0.0.1"),)))
     with pytest.raises(RuntimeError, match=r"the worker has {'opdiff': .*}, the client {'opdiff': '0\.0\.1'}"):
-        run_task(task)
+        run_task(task, double_each)
 
 
 @pytest.mark.parametrize(

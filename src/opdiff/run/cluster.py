@@ -123,8 +123,8 @@ class Cluster:
             while True:
                 window = max(_RESULTS_AHEAD_PER_THREAD * self._workers.threads(), 1)
                 for job in waiting:
-                    task = Task.of(Each(function), (job,), self._workers.sender, host(job))
-                    ahead.append(_Mapped(self._client, self._workers, task))
+                    task = Task.of((job,), self._workers.sender, host(job))
+                    ahead.append(_Mapped(self._client, self._workers, task, Each(function)))
                     if len(ahead) >= window:
                         break
                 if not ahead:
@@ -154,8 +154,8 @@ class _Call(Struct, Generic[Result], frozen=True):
 class _Mapped(Generic[Job, Result]):
     """A job of `map` that was submitted."""
 
-    def __init__(self, client: Client, workers: Workers, task: Task[Job, Result]) -> None:
-        self._client, self._workers, self._task = client, workers, task
+    def __init__(self, client: Client, workers: Workers, task: Task[Job], function: Each[Job, Result]) -> None:
+        self._client, self._workers, self._task, self._function = client, workers, task, function
         self.submit()
 
     def submit(self) -> None:
@@ -164,7 +164,7 @@ class _Mapped(Generic[Job, Result]):
         self.future: Future[TaskResults[Result]] | None = None
         if self._allowed or not self._task.host:
             workers = self._allowed or None
-            self.future = self._client.submit(run_task, self._task, pure=False, workers=workers)
+            self.future = self._client.submit(run_task, self._task, self._function, pure=False, workers=workers)
 
     def wait(self) -> Result:
         """Return the result."""

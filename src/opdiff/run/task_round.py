@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from msgspec import Struct
 
 from opdiff.core.reasons import Reason, because
-from opdiff.run.worker_task import Task, TaskResults, run_task
+from opdiff.run.worker_task import Task, TaskResults, pack_function, run_task, unpack_function
 from opdiff.run.workers import SECONDS_PER_LOOK
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class BatchWork(Struct, Generic[Job, Result], frozen=True):
         move: returns the jobs with the data of `Place.other`, where it runs.
         is_unread: returns whether a worker could not read the files of a job, which another one may.
         repeatable: whether a second copy of a task may run at the same time.
+        sends_once: the function has much data; each worker gets it once, not with every task.
     """
 
     function: Callable[[Sequence[Job]], Sequence[Result]]
@@ -76,6 +77,7 @@ class BatchWork(Struct, Generic[Job, Result], frozen=True):
     move: Callable[[Sequence[Job]], Sequence[Job]] | None = None
     is_unread: Callable[[Result], bool] = lambda _result: False
     repeatable: bool = True
+    sends_once: bool = False
 
 
 class Batch(Struct, Generic[Job], frozen=True):
@@ -134,6 +136,8 @@ class Round(Generic[Job, Result]):
         # Batches that are running on each host.
         self._counts: Counter[str] = Counter()
         self._slowest_s = 0.0
+        # The function, if it is sent once.
+        self._sent: Future[Any] | None = None
 
     def results(self, batches: Sequence[Batch[Job]]) -> Iterator[tuple[Job, Result]]:
         """Yield the results of jobs as their batches are completed; cancel what was submitted at the end."""
@@ -149,7 +153,7 @@ class Round(Generic[Job, Result]):
                     self._repeat_stranded()
                     self._repeat_overdue()
         finally:
-            self._cancel([*self._running])
+            self._cancel([*self._running, *([self._sent] if self._sent is not None else ())])
 
     def _submit_some(self) -> None:
         for host, batches in [*self._waiting.items()]:
@@ -175,15 +179,22 @@ class Round(Generic[Job, Result]):
     def _submit_to(self, batch: Batch[Job], allowed: Sequence[str]) -> Future[TaskResults[Result]]:
         """Submit a batch to some workers, or to all, which includes those that join later."""
         move, place, sender = self._work.move, batch.place, self._workers.sender
+        function = self._send_function() if self._work.sends_once else self._work.function
         if not place.other or move is None:
-            return self._submit_task(Task.of(self._work.function, batch.jobs, sender, place.host), allowed)
-        task = Task.of(move, batch.jobs, sender, place.other)
-        moved = self._submit_task(task, self._workers.addresses(place.other))
-        return self._submit_task(Task.of(self._work.function, (), sender, place.host), allowed, moved)
+            return self._submit_task(allowed, run_task, Task.of(batch.jobs, sender, place.host), function)
+        task = Task.of(batch.jobs, sender, place.other)
+        moved = self._submit_task(self._workers.addresses(place.other), run_task, task, move)
+        return self._submit_task(allowed, run_task, Task.of((), sender, place.host), function, moved)
 
-    def _submit_task(self, task: Task[Any, Any], allowed: Sequence[str], *moved: Future[Any]) -> Future[Any]:
+    def _send_function(self) -> Future[Any]:
+        """Submit the function, once for all tasks; workers that need it get it from each other."""
+        if self._sent is None:
+            self._sent = self._submit_task((), unpack_function, pack_function(self._work.function))
+        return self._sent
+
+    def _submit_task(self, allowed: Sequence[str], function: Callable[..., Any], *arguments: object) -> Future[Any]:
         workers = list(allowed) or None
-        return self._client.submit(run_task, task, *moved, pure=False, retries=_RETRIES, workers=workers)
+        return self._client.submit(function, *arguments, pure=False, retries=_RETRIES, workers=workers)
 
     def _wait(self) -> list[Future[TaskResults[Result]]]:
         """Return the futures that are done; wait for the first one, a second at the longest."""
@@ -291,7 +302,7 @@ class Round(Generic[Job, Result]):
             return {}
         return {key: self._workers.host_of(address) for address, keys in processing.items() for key in keys}
 
-    def _cancel(self, futures: Sequence[Future[TaskResults[Result]]]) -> None:
+    def _cancel(self, futures: Sequence[Future[Any]]) -> None:
         # Without a scheduler nothing is left to cancel.
         if futures and self._client.status == "running":
             with suppress(OSError, TimeoutError):

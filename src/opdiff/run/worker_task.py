@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import zlib
 from functools import cache
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
@@ -38,27 +39,27 @@ class Sender(Struct, frozen=True):
     versions: tuple[tuple[str, str], ...] = field(default_factory=software_versions)
 
 
-class Task(Struct, Generic[Job, Result], frozen=True):
+# Rules shrink to a sixth, in less time than a network takes for the difference.
+_COMPRESSION_LEVEL = 1
+
+
+class Task(Struct, Generic[Job], frozen=True):
     """A batch. Jobs are pickled here, because dask's own pickler takes several times as long for many small values.
 
     Attributes:
-        function: returns the results of the jobs.
         pickled: the batch.
         sender: the run.
         host: name of the host where the task must run; empty for any.
     """
 
-    function: Callable[[Sequence[Job]], Sequence[Result]]
     pickled: bytes
     sender: Sender
     host: str = ""
 
     @classmethod
-    def of(
-        cls, function: Callable[[Sequence[Job]], Sequence[Result]], jobs: Sequence[Job], sender: Sender, host: str = ""
-    ) -> Self:
+    def of(cls, jobs: Sequence[Job], sender: Sender, host: str = "") -> Self:
         """Return the task of some jobs."""
-        return cls(function, pickle.dumps(jobs, pickle.HIGHEST_PROTOCOL), sender, host)
+        return cls(pickle.dumps(jobs, pickle.HIGHEST_PROTOCOL), sender, host)
 
 
 class TaskResults(Struct, Generic[Result], frozen=True):
@@ -84,8 +85,26 @@ class Each(Struct, Generic[Job, Result], frozen=True):
         return [self.function(job) for job in jobs]
 
 
-def run_task(task: Task[Job, Result], moved: TaskResults[Job] | None = None) -> TaskResults[Result]:
-    """Run a batch on a worker; `moved` are the same jobs with the data that another host had.
+def pack_function(function: Callable[[Sequence[Job]], Sequence[Result]]) -> bytes:
+    """Return a function with much data as bytes that are sent once."""
+    return zlib.compress(pickle.dumps(function, pickle.HIGHEST_PROTOCOL), _COMPRESSION_LEVEL)
+
+
+def unpack_function(packed: bytes) -> Callable[[Sequence[Job]], Sequence[Result]]:
+    """Return the function, as a task whose result workers give to each other, and keep for the tasks of a run."""
+    found: Callable[[Sequence[Job]], Sequence[Result]] = pickle.loads(zlib.decompress(packed))  # noqa: S301  code of the client
+    return found
+
+
+def run_task(
+    task: Task[Job], function: Callable[[Sequence[Job]], Sequence[Result]], moved: TaskResults[Job] | None = None
+) -> TaskResults[Result]:
+    """Run a batch on a worker.
+
+    Args:
+        task: the batch.
+        function: returns the results of the jobs.
+        moved: the same jobs with the data that another host had.
 
     Raises:
         RuntimeError: the worker, which joined the cluster later, has other software than the sender.
@@ -97,10 +116,10 @@ def run_task(task: Task[Job, Result], moved: TaskResults[Job] | None = None) -> 
         raise RuntimeError(f"the worker has {dict(here)}, the client {dict(there)}")
     _prepare(task)
     jobs: Sequence[Job] = pickle.loads(task.pickled) if moved is None else moved.values  # noqa: S301  code of the client
-    return TaskResults(pickle.dumps(task.function(jobs), pickle.HIGHEST_PROTOCOL), get_worker().address)
+    return TaskResults(pickle.dumps(function(jobs), pickle.HIGHEST_PROTOCOL), get_worker().address)
 
 
-def _prepare(task: Task[Job, Result]) -> None:
+def _prepare(task: Task[Job]) -> None:
     """Forget what is known of remote files if this is the first task of a run, and note the name of the host."""
     if task.host:
         add_own_host(task.host)

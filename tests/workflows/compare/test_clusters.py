@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +22,6 @@ from opdiff.workflows.compare.finished_units import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 NAMES = ("w0", "w1", "w2")
 
@@ -75,17 +75,33 @@ def test_python(processes: ClusterProcesses, tmp_path: Path) -> None:
     assert repr(there.judgement) == repr(here.judgement)
 
 
-def test_files_that_one_host_can_read(processes: ClusterProcesses, tmp_path: Path) -> None:
-    """The client has the current folder of one worker, so that the others do not have the files."""
-    home = processes.folder_of("w1")
+@pytest.fixture
+def home(processes: ClusterProcesses, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder of one worker and of the client: only these find files under `/proc/self/cwd`."""
+    found = processes.folder_of("w1")
+    monkeypatch.chdir(found)
+    monkeypatch.setattr("opdiff.core.filesystem.realpath", lambda path: path)
+    return found
+
+
+def test_files_that_one_host_can_read(
+    processes: ClusterProcesses, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_sample(str(home / "sample"))
     sample = "/proc/self/cwd/sample"
-    words = [*COMMAND, "compare", f"{sample}/npu", f"{sample}/golden", "--rules", f"{sample}/rules/network.json"]
-    # Replay needs rules that all workers can read.
-    words += ["--replay", "none"]
-    for name, more in (("here", ()), ("there", ("--cluster", processes.address))):
-        subprocess.run([*words, "-o", tmp_path / name, *more], check=True, capture_output=True, cwd=home)
-    assert tables(tmp_path / "there") == tables(tmp_path / "here")
+    words = f"{sample}/npu", f"{sample}/golden", "--rules", f"{sample}/rules/network.json"
+    (found,) = compare_twice(capsys, tmp_path, processes.address, *words).values()
+    assert b"cannot open" not in found
+
+
+def test_graph_dumps_that_one_host_can_read(
+    processes: ClusterProcesses, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = write_graph_sample(str(home / "graph"), ranks=2)
+    sides = (f"/proc/self/cwd/{Path(side).relative_to(home)}" for side in (made.target, made.golden))
+    found = compare_twice(capsys, tmp_path, processes.address, *sides, "-m", "torchair")
+    assert len(found) == 2
+    assert not any(b"cannot open" in table for table in found.values())
 
 
 SLOW = """

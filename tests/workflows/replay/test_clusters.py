@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cluster_processes import HOSTS, running_cluster
 from command_line import run
 from device_runs import DeviceRun, Fused
 from fault_injection.evaluation import ALL_NETWORKS, DEPTHS, DTYPES
@@ -18,7 +19,7 @@ from opdiff.sample.directory import golden_files, sample_in, target_files, write
 from opdiff.workflows.cluster import find_cluster
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.pipeline import Compared, compare
-from opdiff.workflows.replay import pipeline
+from opdiff.workflows.replay import on_workers
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
 from residual_network import device_run, image
@@ -61,7 +62,7 @@ def test_results_are_those_of_one_machine(
     model = ("--model", device.model.name) if with_model else ()
     words = "replay", device.npu.name, "-fr", device.rules.name, *model, "--json"
     here = run(capsys, *words)
-    monkeypatch.setattr(pipeline, "open_replay", refuse)
+    monkeypatch.setattr(on_workers, "open_replay", refuse)
     there = run(capsys, *words, "--cluster", processes.address)
     assert (there.code, there.out) == (here.code, here.out) == (0, here.out)
     assert len(here.json) == 6
@@ -100,7 +101,7 @@ def test_suspects_of_a_comparison(
         (result,) = compare(options, lambda _done, _total: None)
         assert isinstance(result, Compared)
         found.append(result.comparison)
-        monkeypatch.setattr(pipeline, "open_replay", refuse)
+        monkeypatch.setattr(on_workers, "open_replay", refuse)
     assert repr(found[1].replays) == repr(found[0].replays)
     assert repr(found[1].judgement) == repr(found[0].judgement)
     assert len(found[0].replays) > 0
@@ -131,6 +132,77 @@ def test_model_that_workers_cannot_read(processes: ClusterProcesses, device: Dev
     options = ReplayOptions(str(device.npu), str(device.rules), str(device.folder / "missing.onnx"))
     with find_cluster(processes.address) as cluster, pytest.raises(InputError, match=r"missing\.onnx"):
         list(replay(options, lambda _done, _total: None, cluster))
+
+
+def write_other_model(device: DeviceRun, path: Path) -> None:
+    """Write a model with the same operators and other weights."""
+    other = type(device.made)()
+    other.CopyFrom(device.made)
+    for weight in other.graph.initializer:
+        weight.raw_data = bytes(len(weight.raw_data))
+    assert other != device.made
+    path.write_bytes(other.SerializeToString())
+
+
+@pytest.mark.parametrize("seen_by", ["", "npu-1"], ids=["by_client", "by_client_and_one_worker"])
+@pytest.mark.parametrize("with_model", [True, False], ids=["by_model", "by_type"])
+def test_rules_and_model_that_not_all_workers_have(
+    processes: ClusterProcesses,
+    device: DeviceRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    seen_by: str,
+    with_model: bool,
+) -> None:
+    """`/proc/self/cwd` are other files for each process; one worker has another model of the same name."""
+    monkeypatch.chdir(device.folder)
+    names = device.rules.name, device.model.name
+    if seen_by:
+        for name in names:
+            shutil.copy(device.folder / name, processes.folder_of(seen_by))
+    write_other_model(device, processes.folder_of("npu-2") / device.model.name)
+    rules, model = (f"/proc/self/cwd/{name}" for name in names)
+    words = "replay", device.npu, "-fr", rules, *(("--model", model) if with_model else ()), "--json"
+    here = run(capsys, *words)
+    if not with_model:
+        monkeypatch.setattr(on_workers, "open_replay", refuse)
+    there = run(capsys, *words, "--cluster", processes.address)
+    for path in (processes.folder_of(host) / name for host in HOSTS for name in names):
+        path.unlink(missing_ok=True)
+    assert (there.code, there.out) == (here.code, here.out) == (0, here.out)
+    assert len(here.json) == 6
+
+
+def test_model_that_one_worker_has_is_used_there(
+    processes: ClusterProcesses, device: DeviceRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client computes nothing."""
+    monkeypatch.chdir(device.folder)
+    copy = processes.folder_of("npu-3") / device.model.name
+    shutil.copy(device.model, copy)
+    options = ReplayOptions(str(device.npu), str(device.rules), f"/proc/self/cwd/{device.model.name}")
+    here = list(replay(options, lambda _done, _total: None))
+    monkeypatch.setattr(on_workers, "open_replay", refuse)
+    with find_cluster(processes.address) as cluster:
+        there = list(replay(options, lambda _done, _total: None, cluster))
+    copy.unlink()
+    assert repr(there) == repr(here)
+
+
+def test_workers_without_engine(tmp_path: Path, device: DeviceRun) -> None:
+    """The client computes."""
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "onnxruntime.py").write_text("raise ImportError")
+    options = ReplayOptions(str(device.npu), str(device.rules))
+    here = list(replay(options, lambda _done, _total: None))
+    home = tmp_path / "cluster"
+    home.mkdir()
+    with running_cluster(home) as found:
+        found.add_workers("w0", PYTHONPATH=str(broken))
+        with find_cluster(found.address) as cluster:
+            there = list(replay(options, lambda _done, _total: None, cluster))
+    assert repr(there) == repr(here)
 
 
 @pytest.mark.parametrize("golden_host", ["", "npu-1", "npu-2"], ids=["shared", "one_host", "two_hosts"])

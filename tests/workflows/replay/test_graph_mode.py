@@ -321,6 +321,30 @@ def test_workers_of_a_cluster_prove_the_same(
     assert len(replays) > 1
 
 
+@pytest.mark.parametrize("seen_by", ["", "npu-1"], ids=["by_client", "by_client_and_one_worker"])
+def test_dump_that_not_all_workers_have(
+    case: GraphCase,
+    processes: ClusterProcesses,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    seen_by: str,
+) -> None:
+    """`/proc/self/cwd` are other files for each process; one worker has the texts, and not all dump files."""
+    write_both(case, {(1, 1): lambda array: array * 1.5})
+    monkeypatch.chdir(case.root.parent)
+    monkeypatch.setattr("opdiff.core.filesystem.realpath", lambda path: path)
+    if seen_by:
+        shutil.copytree(case.root, processes.folder_of(seen_by) / case.root.name)
+    incomplete = processes.folder_of("npu-2") / case.root.name
+    shutil.copytree(case.root, incomplete, ignore=shutil.ignore_patterns("Relu.*", "Neg.*"))
+    words = "replay", f"/proc/self/cwd/{case.target.relative_to(case.root.parent)}", "--json"
+    here = run(capsys, *words)
+    there = run(capsys, *words, "--cluster", processes.address)
+    assert there.code == here.code == 0, there
+    assert there.out == here.out
+    assert {item["verdict"] for item in here.json} >= {"guilty", "innocent"}
+
+
 def refuse(*_arguments: object) -> None:
     """Stand for what only workers may do."""
     raise AssertionError("computed by the client")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,8 @@ from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import file_safe_name
-from opdiff.pair.groups import group_rules
 from opdiff.pair.names import DumpIndex
 from opdiff.read.dump import read_dump
-from opdiff.read.rules import read_rules
 from opdiff.workflows.bundle.contents import Contents, OperatorRecord
 from opdiff.workflows.bundle.readme import readme_text
 from opdiff.workflows.compare.inputs import NotCompared
@@ -24,6 +23,7 @@ from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.pipeline import map_pairs
 from opdiff.workflows.limits_file import find_limits
+from opdiff.workflows.replay.inputs import read_replay_inputs
 from opdiff.workflows.replay.operator_replay import prepare, replay_operator
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import choose, open_context
@@ -101,10 +101,10 @@ def _add_model(options: BundleOptions, contents: Contents) -> tuple[Replay | Non
     """Add the part of the original model; return the replay, the files, and why there are none."""
     if not options.model or not options.rules:
         return None, None, "it needs the original model and the rules (`--model`, `-fr`)."
-    rules = group_rules(read_rules(options.rules))
     wanted = ReplayOptions(options.target, options.rules, options.model, options.weights, options.shapes)
-    context = open_context(wanted, rules, find_limits(wanted.limits))
-    (found,) = choose(rules, (options.operator,), context.values.is_run)
+    inputs = read_replay_inputs(wanted, partial(read_dump, options.target, with_rules=True))
+    context = open_context(wanted, inputs, find_limits(wanted.limits))
+    (found,) = choose(inputs.rules, (options.operator,), context.values.is_run)
     replay = replay_operator(context, found)
     try:
         prepared = prepare(context, found)

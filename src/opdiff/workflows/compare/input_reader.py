@@ -6,16 +6,20 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from opdiff.core.errors import InputError
+from opdiff.core.pairing import Pairing
 from opdiff.core.remote.hosts import host_of
 from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.read.rules import read_rules
+from opdiff.workflows.cluster import is_unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
+    from opdiff.core.pairing import PairingResult
+    from opdiff.core.reasons import Reason
     from opdiff.read.directory import Folder, Tree
     from opdiff.read.graph.tree import GraphTree
     from opdiff.run.cluster import Cluster
@@ -106,7 +110,10 @@ class SharedReader(InputReader):
 
 
 class ClusterReader(InputReader):
-    """Reads dumps on the workers of a cluster: those on hosts there, the others where a worker is free."""
+    """Reads dumps on the workers of a cluster: those on hosts there, the others where a worker is free.
+
+    What a worker cannot open is read by this process, so that results do not depend on which worker was free.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -122,7 +129,10 @@ class ClusterReader(InputReader):
 
     def folder_dumps(self, folders: Iterable[Folder]) -> Iterator[Dump | InputError]:
         """Yield the dumps in folders of a training run, or why they cannot be read."""
-        return self._cluster.map(read_step, folders, lambda folder: host_of(folder.path))
+        folders = list(folders)
+        found = self._cluster.map(read_step, folders, lambda folder: host_of(folder.path))
+        for folder, dump in zip(folders, found, strict=True):
+            yield read_step(folder) if not host_of(folder.path) and _is_unread_dump(dump) else dump
 
     def pair_tokens(self, jobs: Sequence[TokenJob], workers: int) -> Iterator[list[TokenPairs]]:
         """Yield the pairs of tokens of graph mode; those of two hosts are paired here."""
@@ -132,7 +142,9 @@ class ClusterReader(InputReader):
         jobs = list(jobs)
         hosts = {host_of(side.folders[0].path) for job in jobs for side in job.sides if side.folders}
         if len(hosts) <= 1:
-            yield from self._cluster.map(pair_job, jobs, lambda _job: "".join(hosts))
+            host = "".join(hosts)
+            for job, found in zip(jobs, self._cluster.map(pair_job, jobs, lambda _job: host), strict=True):
+                yield pair_job(job) if not host and any(map(_is_unread_token, found)) else found
             return
         sides = (side for job in jobs for side in job.sides)
         dumps = self._cluster.map(read_side, sides, lambda side: host_of(side.folders[0].path))
@@ -142,6 +154,22 @@ class ClusterReader(InputReader):
     def _at(self, path: str, function: Callable[..., Result], *arguments: object) -> Result:
         host = host_of(path)
         return self._cluster.call(host, function, arguments) if host else function(*arguments)
+
+
+def _is_unread_dump(dump: Dump | InputError) -> bool:
+    """Return whether a worker could not open a file of a dump."""
+    if isinstance(dump, InputError):
+        return is_unread(dump.reason)
+    return any(is_unread(operator.problem) for operator in dump.operators.values())
+
+
+def _is_unread_token(token: TokenPairs) -> bool:
+    """Return whether a worker could not open a file of a token."""
+    return any(is_unread(problem) for pair in token.pairs for problem in _problems(pair))
+
+
+def _problems(pair: PairingResult) -> tuple[Reason | None, ...]:
+    return (pair.target.problem, pair.golden.problem) if isinstance(pair, Pairing) else (pair.reason,)
 
 
 def read_step(folder: Folder) -> Dump | InputError:

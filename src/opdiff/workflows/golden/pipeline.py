@@ -91,7 +91,7 @@ def make_golden(options: GoldenOptions, notify: Notify, progress: Progress) -> G
     if compiled:
         for note in check_original(compiled, options.model, {*source.operator_names, *(spec.name for spec in specs)}):
             notify(note)
-    inputs = load_inputs(specs, options, fitting_shapes(compiled, specs) if compiled else {})
+    inputs = load_inputs(specs, options, fitting_shapes(compiled.shapes, specs) if compiled else {})
     origin = _Origin.of(source.original, inputs, options)
     target = os.path.join(options.output, f"golden-{origin.key[:_KEY_DIGITS]}") if options.reuse else options.output
     present = find_manifest(target) if options.reuse else None

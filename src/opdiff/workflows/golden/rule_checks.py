@@ -98,12 +98,12 @@ def is_other_model(compiled: str, used: str) -> bool:
     return bool(compiled) and os.path.splitext(os.path.basename(used))[0] != os.path.splitext(compiled)[0]
 
 
-def fitting_shapes(compiled: CompiledModel, specs: Sequence[InputSpec]) -> dict[str, Shape]:
+def fitting_shapes(compiled: Mapping[str, Shape], specs: Sequence[InputSpec]) -> dict[str, Shape]:
     """Return the compiled shapes of inputs whose shape the original model leaves open."""
     return {
-        spec.name: compiled.shapes[spec.name]
+        spec.name: compiled[spec.name]
         for spec in specs
-        if spec.name in compiled.shapes and spec.is_open and spec.fits(compiled.shapes[spec.name])
+        if spec.name in compiled and spec.is_open and spec.fits(compiled[spec.name])
     }
 
 

@@ -1,4 +1,7 @@
-"""Replay of graph mode on the workers of a cluster: each opens the units of its batch, whose files its host has."""
+"""Replay of graph mode on the workers of a cluster: each opens the units of its batch.
+
+Units of which a worker cannot read all files are computed on other hosts, or by this process.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.run.task_round import BatchWork, Place
-from opdiff.workflows.cluster import is_unread
 from opdiff.workflows.replay.graph_replay import ChosenOperator, GraphReplayer, host_of_unit, not_replayable
-from opdiff.workflows.replay.on_workers import MIN_WEIGHT_BYTES, in_order
+from opdiff.workflows.replay.on_workers import MIN_WEIGHT_BYTES, finished_here, in_order, is_unread_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,25 +38,27 @@ class GraphReplayBatch(Struct, frozen=True):
     run: str
     limits: Limits
 
-    def __call__(self, jobs: Sequence[GraphJob]) -> list[Replay]:
-        """Return the operators of a batch, computed again."""
+    def __call__(self, jobs: Sequence[GraphJob]) -> list[Replay | None]:
+        """Return the operators of a batch, computed again; `None` for those of units that this process cannot read."""
         replayer = _replayer(self)
-        return [replayer.replay_chosen(job.chosen) for job in jobs]
+        return [replayer.replay_chosen(job.chosen) if replayer.can_read(job.chosen) else None for job in jobs]
 
 
 def replay_on_workers(
     chosen: Sequence[ChosenOperator], limits: Limits, progress: Progress, cluster: Cluster
 ) -> Iterator[Replay]:
-    """Replay operators, in order, with results that do not depend on the number of workers."""
-    work = BatchWork(
+    """Replay operators, in order, with results that do not depend on the workers."""
+    work: BatchWork[GraphJob, Replay | None] = BatchWork(
         GraphReplayBatch(os.urandom(8).hex(), limits),
         lambda job, reason: not_replayable(job.chosen.unit, job.chosen.name, "", reason),
         lambda _job: MIN_WEIGHT_BYTES,
         place=lambda job: Place(host_of_unit(job.chosen.own) if job.chosen.own is not None else ""),
-        is_unread=lambda replayed: is_unread(replayed.reason),
+        is_unread=is_unread_there,
     )
     jobs = [GraphJob(number, item) for number, item in enumerate(chosen)]
-    yield from in_order(cluster.run(work, jobs), len(jobs), progress)
+    here = GraphReplayer(limits)
+    results = finished_here(cluster.run(work, jobs), lambda job: here.replay_chosen(job.chosen))
+    yield from in_order(results, len(jobs), progress)
 
 
 # On a worker: the replay that this thread had last, and its open texts

@@ -21,7 +21,7 @@ from opdiff.pair.names import DumpIndex
 from opdiff.read.graph.token_files import read_token
 from opdiff.read.rules import read_rules
 from opdiff.read.rules.parameters import read_parameters
-from opdiff.workflows.cluster import path_for_workers
+from opdiff.workflows.cluster import is_unread, path_for_workers
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.compiled_graph import why_compiled_otherwise
 from opdiff.workflows.replay.dumped_values import DumpOnly
@@ -145,6 +145,13 @@ class GraphReplayer:
         except InputError as error:
             return not_replayable(chosen.unit, chosen.name, "", error.reason)
 
+    def can_read(self, chosen: ChosenOperator) -> bool:
+        """Return whether this process can open all files of a unit."""
+        try:
+            return chosen.own is None or not self._open(chosen.own).is_unread
+        except InputError as error:
+            return not is_unread(error.reason)
+
     def replay(self, unit: GraphUnit, name: str) -> Replay:
         """Compute an operator again; a problem is the reason of the result."""
         opened = self._open(unit)
@@ -212,13 +219,14 @@ class _Text(Struct, frozen=True, dict=True):
 
 
 class _OpenUnit:
-    """The dump of a unit, and its text."""
+    """The dump of a unit, its text, and whether a file could not be read."""
 
     def __init__(self, unit: GraphUnit, text: _Text | None) -> None:
         self._unit = unit
         self.text = text
         self.dump = _read(unit.folders)
         self.index = DumpIndex(self.dump)
+        self.is_unread = any(is_unread(operator.problem) for operator in self.dump.operators.values())
         self._context: TypeContext | None = None
 
     def context(self, text: _Text, limits: Limits, threads: int) -> TypeContext:

@@ -1,6 +1,12 @@
-"""Replay on the workers of a cluster: each opens the model and the dump once, and computes operators in batches.
+"""Replay on the workers of a cluster: each opens the model once, and computes operators in batches.
 
-Jobs are operators of the rules. Workers read the model, the rules and the dump themselves.
+    rules, dump ──ReplayInputs──► each worker, once ──┐
+    operators ──batches──► workers ──model, tensors───┴──► Replay
+                             │ other model, no model, no engine, unreadable tensors
+                             └──► workers of other hosts ──► this process
+
+Jobs are operators of the rules. Workers read tensors, and the model if it is the file that this process has, so that
+results do not depend on which worker computes an operator.
 """
 
 from __future__ import annotations
@@ -13,11 +19,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from opdiff.core.errors import InputError, UsageError
 from opdiff.core.moved_source import LocalFiles
+from opdiff.core.reasons import kind_of
 from opdiff.core.remote.hosts import host_of
-from opdiff.pair.groups import group_rules
 from opdiff.pair.names import DumpIndex
-from opdiff.read.rules import read_rules
 from opdiff.run.task_round import BatchWork, Place
 from opdiff.workflows.cluster import is_unread, path_for_workers
 from opdiff.workflows.compare.input_reader import ClusterReader
@@ -27,8 +33,10 @@ from opdiff.workflows.compare.placement import localize_jobs, move_side
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.dumped_values import DumpOnly
 from opdiff.workflows.replay.golden_values import GoldenValues
+from opdiff.workflows.replay.inputs import read_replay_inputs
 from opdiff.workflows.replay.operator_replay import not_replayable
 from opdiff.workflows.replay.pipeline import choose, open_replay
+from opdiff.workflows.replay.requirements import Requirements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,15 +45,18 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.core.replay import Replay
     from opdiff.judge.limits import Limits
-    from opdiff.pair.groups import GroupedModel
     from opdiff.run.cluster import Cluster
+    from opdiff.workflows.replay.inputs import ReplayInputs
     from opdiff.workflows.replay.options import ReplayOptions
+    from opdiff.workflows.replay.pipeline import ReplayOne
 
     Progress = Callable[[int, int], None]
-    ReplayOne = Callable[[RuleOp, GoldenValues | None], Replay]
 
 # Computing a small operator takes about as long as measuring this many bytes, so that few operators are a batch.
 MIN_WEIGHT_BYTES = 16 << 20
+_NO_ENGINE = "golden.needs_onnxruntime"
+
+AnyJob = TypeVar("AnyJob")
 
 
 class ReplayJob(Struct, frozen=True):
@@ -64,21 +75,27 @@ class ReplayBatch(Struct, frozen=True):
 
     Attributes:
         run: identity of the replay; workers keep what they have read for its other tasks.
-        options: model, dump and rules, by absolute paths.
+        options: the model, by absolute paths.
+        inputs: rules and dump, as the client has read them.
         limits: limits of the user.
+        requirements: model and engine of the client.
         has_golden: whether golden values decide, where they are known.
         custom: conversions of the user that golden values need.
     """
 
     run: str
     options: ReplayOptions
+    inputs: ReplayInputs
     limits: Limits
+    requirements: Requirements
     has_golden: bool = False
     custom: Conversions | None = None
 
-    def __call__(self, jobs: Sequence[ReplayJob]) -> list[Replay]:
-        """Return the operators of a batch, computed again."""
+    def __call__(self, jobs: Sequence[ReplayJob]) -> list[Replay | None]:
+        """Return the operators of a batch, computed again; `None` where this process cannot compute any."""
         replay_one = open_once(self)
+        if replay_one is None:
+            return [None] * len(jobs)
         with LocalFiles() as files:
             return [replay_one(job.operator, self._golden(localize_jobs(job.golden, files))) for job in jobs]
 
@@ -89,32 +106,73 @@ class ReplayBatch(Struct, frozen=True):
 
 
 def replay_on_workers(
-    options: ReplayOptions, rules: GroupedModel, progress: Progress, cluster: Cluster, golden: GoldenValues | None
+    options: ReplayOptions, progress: Progress, cluster: Cluster, golden: GoldenValues | None
 ) -> Iterator[Replay]:
-    """Replay operators in the order of execution, with results that do not depend on the number of workers.
+    """Replay operators in the order of execution, with results that do not depend on the workers.
 
     Raises:
-        UsageError: an operator does not exist, or an engine is not installed on the workers.
-        InputError: the workers cannot use the model, the dump or the rule file.
+        UsageError: an operator does not exist, or an engine is installed neither on workers nor here.
+        InputError: the dump or the rule file cannot be used, or neither workers nor this process can use the model.
     """
     limits = find_limits(options.limits)
     options = _for_workers(options)
-    target = DumpIndex(ClusterReader(cluster).dump(options.target, with_rules=True))
-    chosen = choose(rules, options.operators, DumpOnly(rules, target).is_run)
-    batch = ReplayBatch(os.urandom(8).hex(), replace(options, operators=()), limits)
+    inputs = read_replay_inputs(options, partial(ClusterReader(cluster).dump, options.target, with_rules=True))
+    target = DumpIndex(inputs.target)
+    chosen = choose(inputs.rules, options.operators, DumpOnly(inputs.rules, target).is_run)
+    own = Requirements.of(options)
+    batch = ReplayBatch(os.urandom(8).hex(), replace(options, operators=()), inputs, limits, own)
     if golden is not None:
         batch = replace(batch, has_golden=True, custom=golden.custom)
-    cluster.call(host_of(options.target), check_inputs, (batch,))
     jobs = [ReplayJob(number, operator, _golden_jobs(operator, golden)) for number, operator in enumerate(chosen)]
-    work = BatchWork(
+    work: BatchWork[ReplayJob, Replay | None] = BatchWork(
         batch,
         lambda job, reason: not_replayable(job.operator, reason),
         lambda job: max(_nbytes(target, job.operator), MIN_WEIGHT_BYTES),
         place=partial(_place, host_of(options.target)),
         move=move_golden,
-        is_unread=lambda replayed: is_unread(replayed.reason),
+        is_unread=is_unread_there,
+        sends_once=True,
     )
-    yield from in_order(cluster.run(work, jobs), len(jobs), progress)
+    here = _Here(options, inputs, limits, golden)
+    results = finished_here(cluster.run(work, jobs), lambda job: here.replay(job.operator))
+    yield from in_order(results, len(jobs), progress)
+
+
+class _Here:
+    """Replays operators that no worker could compute; the model is opened for the first of them."""
+
+    def __init__(
+        self, options: ReplayOptions, inputs: ReplayInputs, limits: Limits, golden: GoldenValues | None
+    ) -> None:
+        self._arguments = options, inputs, limits
+        self._golden = golden
+        self._replay_one: ReplayOne | None = None
+
+    def replay(self, operator: RuleOp) -> Replay:
+        """Compute an operator again.
+
+        Raises:
+            UsageError: an engine is not installed.
+            InputError: the model cannot be used.
+        """
+        if self._replay_one is None:
+            _, self._replay_one = open_replay(*self._arguments)
+        return self._replay_one(operator, self._golden)
+
+
+def is_unread_there(replayed: Replay | None) -> bool:
+    """Return whether a worker could not compute an operator, and another process may."""
+    if replayed is None or replayed.reason is None:
+        return replayed is None
+    return is_unread(replayed.reason) or _NO_ENGINE in kind_of(replayed.reason)
+
+
+def finished_here(
+    results: Iterator[tuple[AnyJob, Replay | None]], replay_here: Callable[[AnyJob], Replay]
+) -> Iterator[tuple[AnyJob, Replay]]:
+    """Yield results; those that no worker could compute are computed by this process."""
+    for job, result in results:
+        yield job, replay_here(job) if result is None or is_unread_there(result) else result
 
 
 def _golden_jobs(operator: RuleOp, golden: GoldenValues | None) -> tuple[Job, ...]:
@@ -166,8 +224,8 @@ def _nbytes(target: DumpIndex, operator: RuleOp) -> int:
 
 # On a worker
 
-# The replay that this worker had last, and its function; threads of the worker share them.
-_opened: dict[str, ReplayOne] = {}
+# The replay that this worker had last, and its function, if it can; threads of the worker share them.
+_opened: dict[str, ReplayOne | None] = {}
 _lock = Lock()
 
 
@@ -179,22 +237,23 @@ def move_golden(jobs: Sequence[ReplayJob]) -> list[ReplayJob]:
     ]
 
 
-def check_inputs(batch: ReplayBatch) -> None:
-    """Open the model and the dump.
+def open_once(batch: ReplayBatch) -> ReplayOne | None:
+    """Return the function that replays an operator; `None` if this process does not have what the client has.
 
-    Raises:
-        UsageError: an engine is not installed.
-        InputError: a file cannot be used.
+    What it needs is read for the first batch only.
     """
-    open_once(batch)
-
-
-def open_once(batch: ReplayBatch) -> ReplayOne:
-    """Return the function that replays an operator; what it needs is read for the first batch only."""
     with _lock:
         if batch.run not in _opened:
-            rules = group_rules(read_rules(batch.options.rules))
-            _, replay_one = open_replay(batch.options, rules, batch.limits)
             _opened.clear()
-            _opened[batch.run] = replay_one
+            _opened[batch.run] = _open(batch)
         return _opened[batch.run]
+
+
+def _open(batch: ReplayBatch) -> ReplayOne | None:
+    try:
+        if not Requirements.of(batch.options).fulfil(batch.requirements):
+            return None
+        _, replay_one = open_replay(batch.options, batch.inputs, batch.limits)
+    except (InputError, UsageError):
+        return None
+    return replay_one

@@ -17,19 +17,17 @@ from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Reason, because
 from opdiff.core.replay import ReplayVerdict
 from opdiff.core.tensor import file_safe_name
-from opdiff.pair.groups import group_rules
 from opdiff.pair.names import DumpIndex, NameIndex
 from opdiff.read.dump import read_dump
-from opdiff.read.rules import read_rules
-from opdiff.read.rules.parameters import read_parameters
 from opdiff.workflows.golden.options import GoldenOptions
-from opdiff.workflows.golden.rule_checks import fitting_shapes, read_compiled
+from opdiff.workflows.golden.rule_checks import fitting_shapes
 from opdiff.workflows.golden.sources import read_source
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.arithmetic import SubgraphEncoder
 from opdiff.workflows.replay.dumped_values import DumpedValues, DumpOnly
 from opdiff.workflows.replay.earlier_steps import read_earlier_step
 from opdiff.workflows.replay.encoded_model import EncodedModel
+from opdiff.workflows.replay.inputs import read_replay_inputs
 from opdiff.workflows.replay.operator_replay import ReplayContext, replay_operator
 from opdiff.workflows.replay.original_types import find_types
 from opdiff.workflows.replay.type_replay import TypeContext, replay_by_type
@@ -44,9 +42,11 @@ if TYPE_CHECKING:
     from opdiff.pair.groups import GroupedModel
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.replay.golden_values import GoldenValues
+    from opdiff.workflows.replay.inputs import ReplayInputs
     from opdiff.workflows.replay.options import ReplayOptions
 
     Progress = Callable[[int, int], None]
+    ReplayOne = Callable[[RuleOp, GoldenValues | None], Replay]
 
 _TENSORFLOW_ENDING = ".pb"
 
@@ -67,43 +67,39 @@ def replay(
     """
     if options.model.endswith(_TENSORFLOW_ENDING):
         raise UsageError(because("replay.tensorflow"))
-    rules = group_rules(read_rules(options.rules))
     if cluster is not None:
         from opdiff.workflows.replay.on_workers import replay_on_workers
 
-        yield from replay_on_workers(options, rules, progress, cluster, golden)
+        yield from replay_on_workers(options, progress, cluster, golden)
         return
-    values, replay_one = open_replay(options, rules, find_limits(options.limits))
-    chosen = choose(rules, options.operators, values.is_run)
+    inputs = read_replay_inputs(options, partial(read_dump, options.target, with_rules=True))
+    values, replay_one = open_replay(options, inputs, find_limits(options.limits))
+    chosen = choose(inputs.rules, options.operators, values.is_run)
     for number, operator in enumerate(chosen):
         progress(number, len(chosen))
         yield replay_one(operator, golden)
     progress(len(chosen), len(chosen))
 
 
-def open_replay(
-    options: ReplayOptions, rules: GroupedModel, limits: Limits
-) -> tuple[DumpedValues, Callable[[RuleOp, GoldenValues | None], Replay]]:
+def open_replay(options: ReplayOptions, inputs: ReplayInputs, limits: Limits) -> tuple[DumpedValues, ReplayOne]:
     """Return the dumped values, and the function that replays an operator, by the model or by types and golden values.
 
     Raises:
         UsageError: an engine is not installed.
-        InputError: a file cannot be used.
+        InputError: the model cannot be used.
     """
     if options.model:
-        context = open_context(options, rules, limits)
+        context = open_context(options, inputs, limits)
         target = context.values.target
-        for_integers = _open_types(options, rules, target, limits) if target.dump.quantized else None
+        for_integers = _open_types(options, inputs, target, limits) if target.dump.quantized else None
         return context.values, partial(_replay_by_model, context, for_integers)
-    target = DumpIndex(read_dump(options.target, with_rules=True))
-    by_type = _open_types(options, rules, target, limits)
+    by_type = _open_types(options, inputs, DumpIndex(inputs.target), limits)
     return by_type.values, partial(_replay_by_type, by_type)
 
 
-def _open_types(options: ReplayOptions, rules: GroupedModel, target: DumpIndex, limits: Limits) -> TypeContext:
-    values = DumpOnly(rules, target, partial(read_earlier_step, target.dump.path))
-    parameters = read_parameters(options.rules)
-    return TypeContext(options.rules, rules, target, parameters, values, limits, threads=options.threads)
+def _open_types(options: ReplayOptions, inputs: ReplayInputs, target: DumpIndex, limits: Limits) -> TypeContext:
+    values = DumpOnly(inputs.rules, target, partial(read_earlier_step, target.dump.path))
+    return TypeContext(inputs.path, inputs.rules, target, inputs.parameters, values, limits, threads=options.threads)
 
 
 def _replay_by_type(context: TypeContext, operator: RuleOp, golden: GoldenValues | None) -> Replay:
@@ -128,20 +124,19 @@ def _is_on_integers(dump: DumpedOp | None) -> bool:
     return any(tensor is not None and tensor.spec.dtype.kind is Kind.INTEGER for tensor in tensors)
 
 
-def open_context(options: ReplayOptions, rules: GroupedModel, limits: Limits) -> ReplayContext:
-    """Read the model and the dump.
+def open_context(options: ReplayOptions, inputs: ReplayInputs, limits: Limits) -> ReplayContext:
+    """Read the model.
 
     Raises:
         UsageError: an engine is not installed.
-        InputError: a file cannot be used.
+        InputError: the model cannot be used.
     """
-    target = read_dump(options.target, with_rules=True)
-    compiled = read_compiled(options.rules)
     wanted = GoldenOptions(options.model, options.weights, shapes=options.shapes)
-    model = read_source(wanted, compiled.shapes).original
+    model = read_source(wanted, inputs.shapes).original
     encoded = EncodedModel(model)
-    types = find_types(encoded, {**fitting_shapes(compiled, model.inputs), **options.shapes}, options.threads)
-    values = DumpedValues(model, rules, DumpIndex(target), partial(read_earlier_step, target.path))
+    types = find_types(encoded, {**fitting_shapes(inputs.shapes, model.inputs), **options.shapes}, options.threads)
+    target = DumpIndex(inputs.target)
+    values = DumpedValues(model, inputs.rules, target, partial(read_earlier_step, target.dump.path))
     return ReplayContext(SubgraphEncoder(encoded, types), values, limits, options.threads)
 
 
