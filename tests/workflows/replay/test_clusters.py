@@ -184,6 +184,8 @@ def test_model_that_one_worker_has_is_used_there(
     here = list(replay(options, lambda _done, _total: None))
     monkeypatch.setattr(on_workers, "open_replay", refuse)
     with find_cluster(processes.address) as cluster:
+        assert cluster is not None
+        cluster._client.wait_for_workers(len(HOSTS))
         there = list(replay(options, lambda _done, _total: None, cluster))
     copy.unlink()
     assert repr(there) == repr(here)
