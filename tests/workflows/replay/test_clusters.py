@@ -173,38 +173,26 @@ def test_rules_and_model_that_not_all_workers_have(
     assert len(here.json) == 6
 
 
-def test_model_that_one_worker_has_is_used_there(
-    processes: ClusterProcesses, device: DeviceRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The client computes nothing."""
-    monkeypatch.chdir(device.folder)
-    copy = processes.folder_of("npu-3") / device.model.name
-    shutil.copy(device.model, copy)
-    options = ReplayOptions(str(device.npu), str(device.rules), f"/proc/self/cwd/{device.model.name}")
-    here = list(replay(options, lambda _done, _total: None))
-    monkeypatch.setattr(on_workers, "open_replay", refuse)
-    with find_cluster(processes.address) as cluster:
-        assert cluster is not None
-        cluster._client.wait_for_workers(len(HOSTS))
-        there = list(replay(options, lambda _done, _total: None, cluster))
-    copy.unlink()
-    assert repr(there) == repr(here)
-
-
-def test_workers_without_engine(tmp_path: Path, device: DeviceRun) -> None:
-    """The client computes."""
-    broken = tmp_path / "broken"
+def test_workers_without_engine(tmp_path: Path, device: DeviceRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker of another host computes, or the client if there is none."""
+    broken, home = tmp_path / "broken", tmp_path / "cluster"
     broken.mkdir()
+    home.mkdir()
     (broken / "onnxruntime.py").write_text("raise ImportError")
     options = ReplayOptions(str(device.npu), str(device.rules))
     here = list(replay(options, lambda _done, _total: None))
-    home = tmp_path / "cluster"
-    home.mkdir()
-    with running_cluster(home) as found:
-        found.add_workers("w0", PYTHONPATH=str(broken))
-        with find_cluster(found.address) as cluster:
-            there = list(replay(options, lambda _done, _total: None, cluster))
-    assert repr(there) == repr(here)
+    found = []
+    with running_cluster(home, "able") as processes:
+        processes.add_workers("unable", PYTHONPATH=str(broken))
+        with find_cluster(processes.address) as cluster, monkeypatch.context() as patches:
+            assert cluster is not None
+            cluster._client.wait_for_workers(2)
+            patches.setattr(on_workers, "open_replay", refuse)
+            found.append(list(replay(options, lambda _done, _total: None, cluster)))
+        processes.kill("able")
+        with find_cluster(processes.address) as cluster:
+            found.append(list(replay(options, lambda _done, _total: None, cluster)))
+    assert list(map(repr, found)) == [repr(here)] * 2
 
 
 @pytest.mark.parametrize("golden_host", ["", "npu-1", "npu-2"], ids=["shared", "one_host", "two_hosts"])
