@@ -103,9 +103,10 @@ def compare(
                 comparison = _judge(inputs, measured, limits, options, bounds)
                 comparison = replay_suspects(comparison, measured.pairs, options, cluster, report_replay)
                 defects = (*measured.defects, *comparison.judgement.defects)
+                # Pairs take no memory while the reports are written, and rows none while the next step is measured.
+                del measured
                 yield Compared(comparison, inputs.name, measuring.metric_names, defects)
-                # Take no memory while the next step is measured.
-                del measured, comparison
+                del comparison
             except (InputError, UsageError) as error:
                 if not inputs.is_step:
                     raise
