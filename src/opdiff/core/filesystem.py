@@ -36,13 +36,13 @@ class DirEntry(Protocol):
         """The whole path."""
 
     def is_dir(self, *, follow_symlinks: bool) -> bool:
-        """Whether it is a folder."""
+        """Return whether it is a folder."""
 
     def is_file(self) -> bool:
-        """Whether it is a regular file."""
+        """Return whether it is a regular file."""
 
     def is_symlink(self) -> bool:
-        """Whether it is a link."""
+        """Return whether it is a link."""
 
 
 def exists(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""A bad tensor whose cause is searched, the comparison it is part of, and a cause."""
+"""Values for the search of a cause: the bad tensor, the comparison it is part of, and the cause."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class CauseContext(Struct, frozen=True):
         rows: all rows.
         network: network of the target.
         verdicts: verdict of each row.
-        by_content: rows of each content.
-        facts: what is known from the elements of a tensor, by row.
+        by_content: numbers of the rows with equal statistics, by these.
+        facts: facts about the elements of tensors, by number of the row.
     """
 
     rows: Sequence[Row]
@@ -65,7 +65,7 @@ class Case(Struct, frozen=True):
 
     @property
     def facts(self) -> ErrorFacts | None:
-        """What is known from the elements of the tensor; `None` if they were not examined."""
+        """Facts about the elements of the tensor; `None` if they were not examined."""
         return self.context.facts.get(self.created.row)
 
     @property

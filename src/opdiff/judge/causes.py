@@ -66,7 +66,7 @@ def find_cause(error: CreatedError, context: CauseContext) -> Cause:
 
 
 def _explained(cause: Cause, case: Case) -> Cause:
-    """Add the storage order that explains the error, if the elements told one; it is a kind for unknown errors."""
+    """Add the storage order that explains the error, if there is one; an unknown error then has the kind `PERMUTED`."""
     if case.facts is None or not case.facts.explanations:
         return cause
     best = case.facts.explanations[0]
@@ -241,7 +241,7 @@ def _permuted(case: Case) -> Cause | None:
     facts = case.facts
     if facts is None or facts.is_sample:
         return Cause(ErrorKind.PERMUTED, (because("judge.same_distribution", error=magnitude.error),))
-    # Sorted, a wrong channel of quantized values may agree, too: its steps are few, and their noise is large.
+    # Sorted, a wrong channel of quantized values may agree, too: it has few different values, with large noise.
     if facts.sorted_error > max(4 * noise, _MAX_SORTED_SHARE * magnitude.error) or is_in_slice(facts):
         return None
     same = because("judge.same_values", error=magnitude.error, sorted_error=facts.sorted_error)

@@ -21,7 +21,7 @@ _PREFERENCE = 1.5
 
 
 def wrong_computation(case: Case) -> Cause | None:
-    """A wrong computation takes the error down to noise."""
+    """A wrong computation explains all of the error but noise."""
     found = [pattern for pattern in case.facts.patterns if _explains(pattern, case)] if case.facts else []
     if not found:
         return None

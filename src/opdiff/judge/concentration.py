@@ -67,7 +67,7 @@ def _worst_element(case: Case) -> Reason:
 
 
 def _few_by_metrics(case: Case) -> Cause | None:
-    """Tell few elements, or as many as a channel has, by the metrics alone."""
+    """Few elements, or as many as a channel has, deviate by the metrics alone."""
     distribution, count = case.distribution, case.metrics.count
     carriers = distribution.effective_share * count
     is_far = case.magnitude.error > 4 * case.created.budget.allowed

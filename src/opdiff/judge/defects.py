@@ -1,4 +1,4 @@
-"""Defects of the judge: an unexpected error costs the operator that it is about, not the comparison."""
+"""Defects of the judge: after an unexpected error, its operator has no verdict; the others do."""
 
 from __future__ import annotations
 

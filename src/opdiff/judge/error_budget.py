@@ -150,7 +150,7 @@ def created_share(error: float, inherited: float) -> float:
 def allowed_gain(
     error_model: OpErrorModel, inputs: Sequence[ErrorState], metrics: Metrics, noise: float, budget: Budget
 ) -> float:
-    """Return the systematic relative error that an output may have; infinite if it tells nothing.
+    """Return the systematic relative error that an output may have; infinite if it cannot be estimated.
 
     Rounding errors of many elements cancel in the slope of the fitted line. What is left are the slopes of the inputs
     and the rounding of weights; `noise` is the limit of the element type.

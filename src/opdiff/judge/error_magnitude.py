@@ -17,7 +17,7 @@ _MIN_SNR_DB = -6160.0
 
 
 class ErrorMagnitude(Struct, frozen=True):
-    """Size of a golden tensor and of the target's error, over the finite elements.
+    """Magnitudes of a golden tensor and of the target's error, over the finite elements.
 
     Attributes:
         error: relative Euclidean distance; infinite if only the golden tensor is zero.

@@ -111,13 +111,13 @@ def _with_producers(operator: Operator, rows: Sequence[Row], holders: dict[objec
     """
     edges = []
     for edge in operator.edges:
-        marks = _golden_marks(rows[edge.row]) if edge.producer is None and edge.row is not None else ()
-        found = next((holders[mark] for mark in marks if mark in holders), None)
+        identities = _golden_identities(rows[edge.row]) if edge.producer is None and edge.row is not None else ()
+        found = next((holders[found] for found in identities if found in holders), None)
         if found is None and missing and edge.producer is None and edge.row is not None and _differs(rows[edge.row]):
             found = missing, 0
         edges.append(edge if found is None else replace(edge, producer=found))
     for index, number in operator.outputs.items():
-        holders |= dict.fromkeys(_golden_marks(rows[number]), (operator.name, index))
+        holders |= dict.fromkeys(_golden_identities(rows[number]), (operator.name, index))
     return replace(operator, edges=tuple(edges))
 
 
@@ -125,8 +125,8 @@ def _differs(row: Row) -> bool:
     return row.metrics is not None and not row.metrics.is_equal
 
 
-def _golden_marks(row: Row) -> tuple[object, ...]:
-    """Return what identifies the golden tensor of a row: its key, and statistics that equal data have in common."""
+def _golden_identities(row: Row) -> tuple[object, ...]:
+    """Return what identifies the golden tensor of a row: its key, and its statistics."""
     metrics = row.metrics
     key = () if row.golden_key is None else (row.golden_key,)
     if metrics is None or not metrics.golden_std or metrics.count < MIN_ELEMENTS_FOR_CONTENT:

@@ -69,7 +69,7 @@ def output_error(step: Step) -> float:
 def _with_totals(number: int, steps: Sequence[Step], whole: Sequence[Step], own: Sequence[StepVerdict]) -> StepVerdict:
     """Return the verdict for a step; if it was not compared, that of comparisons with the first stage.
 
-    What a later stage has lost since the first one was lost in this step if nothing was lost before and behind it.
+    A loss between the first and a later stage is that of this step if nothing was lost before and after it.
     """
     if own[number].loss is not Loss.UNKNOWN or (number and not _is_match(whole[number - 1])):
         return own[number]

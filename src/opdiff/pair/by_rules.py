@@ -195,6 +195,6 @@ def _tensor_pair(
 
 
 def _same_count(target: Tensor, golden: Tensor) -> bool:
-    """Whether two tensors have equally many elements without padding."""
+    """Return whether two tensors have equally many elements without padding."""
     ours, theirs = ((tensor.spec.origin_shape or tensor.spec.shape) for tensor in (target, golden))
     return prod(ours) == prod(theirs)

@@ -145,5 +145,5 @@ def group_key(operator: RuleOp) -> str:
 
 
 def is_inner_part(operator: RuleOp) -> bool:
-    """Whether it is a part of a split operator without any tensor of the original model."""
+    """Return whether it is a part of a split operator without any tensor of the original model."""
     return operator.is_multiop and not any(output.origin_name for output in operator.outputs)

@@ -49,7 +49,7 @@ def find_quantized(model: GroupedModel) -> frozenset[OpKey]:
 
 
 def _is_quantized(model: GroupedModel, states: _States, operator: RuleOp, entry: str) -> bool:
-    """Whether an input, written as `producer:output`, holds quantized values."""
+    """Return whether an input, written as `producer:output`, holds quantized values."""
     source = parse_input(entry)
     producer = model.find(source[0], operator.graph_name) if source else None
     if source is None or producer is None:
@@ -66,7 +66,7 @@ def _output_state(operator: RuleOp, dtype: str, *, is_between: bool) -> _State:
 
 
 def _is_named(operator: RuleOp, pattern: str) -> bool:
-    """Whether the operator's name or its originals match a pattern."""
+    """Return whether the operator's name or its originals match a pattern."""
     names = (operator.name, "".join(operator.originals))
     return any("uant" in name and re.search(pattern, name) for name in names)
 

@@ -1,4 +1,4 @@
-"""Doubts about rule files: a model without fusion that has fused operators, files of two models."""
+"""Checks of rule files: a model without fusion that has fused operators, files of two models."""
 
 from __future__ import annotations
 

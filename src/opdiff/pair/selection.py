@@ -42,7 +42,7 @@ class Range(Struct, frozen=True):
         return Range(self.start, end, self.step)
 
     def includes(self, number: int) -> bool:
-        """Whether the operator of this number is selected."""
+        """Return whether the operator of this number is selected."""
         end = number if self.end is None else self.end
         return self.start <= number <= end and (number == end or (number - self.start) % self.step == 0)
 
@@ -64,7 +64,7 @@ class Select(Struct, frozen=True):
         return Select(inside)
 
     def includes(self, number: int) -> bool:
-        """Whether the operator of this number is selected."""
+        """Return whether the operator of this number is selected."""
         return number in self.numbers
 
 

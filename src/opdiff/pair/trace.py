@@ -128,7 +128,7 @@ def _forwards(operator: RuleOp) -> bool:
 
 
 def _crosses_subgraph(operator: RuleOp) -> bool:
-    """Whether its output is a tensor of another graph: an input of a sub-graph, or the result of a call of one."""
+    """Return whether its output is a tensor of another graph: input of a sub-graph, or result of a call of one."""
     return operator.parent_input is not None or len(operator.subgraphs) == 1
 
 

@@ -154,6 +154,6 @@ def _transposed_outputs(operators: Iterable[RuleOp]) -> dict[str, Origin]:
 
 
 def _is_inserted_transpose(operator: RuleOp, name: re.Pattern[str]) -> bool:
-    """Whether it is a transpose that the compiler inserted before or after another operator."""
+    """Return whether it is a transpose that the compiler inserted before or after another operator."""
     has_no_original = not operator.has_originals or operator.is_inserted
     return operator.op_type in _TRANSPOSES and has_no_original and bool(name.fullmatch(operator.name))

@@ -72,7 +72,7 @@ def _paths(group: tuple[str, Iterable[Entry]]) -> Iterable[str]:
 
 
 def is_quantization(operator: DumpedOp) -> bool:
-    """Whether a quantization tool inserted an operator."""
+    """Return whether a quantization tool inserted an operator."""
     if operator.op_type in QUANTIZATION_TYPES:
         return True
     return "uant" in operator.name and re.search(_QUANT_NAME, operator.name) is not None

@@ -27,7 +27,7 @@ _SHAPE, _ORIGIN_SHAPE, _NAME = range(3)
 
 
 def is_nano(file: OpenFile) -> bool:
-    """Whether a file is a nano dump."""
+    """Return whether a file is a nano dump."""
     return file.head[_PREFIX : _PREFIX + 4] == _MAGIC_BYTES and len(file.head) > 12
 
 

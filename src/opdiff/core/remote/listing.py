@@ -45,16 +45,16 @@ class Item(Struct, frozen=True):
     version: str = ""
 
     def is_dir(self, *, follow_symlinks: bool = False) -> bool:
-        """Whether it is a folder; links are none, because listings do not follow them."""
+        """Return whether it is a folder; links are none, because listings do not follow them."""
         del follow_symlinks
         return self.kind is ItemKind.FOLDER
 
     def is_file(self) -> bool:
-        """Whether it is a regular file; links are none."""
+        """Return whether it is a regular file; links are none."""
         return self.kind is ItemKind.FILE
 
     def is_symlink(self) -> bool:
-        """Whether it is a link."""
+        """Return whether it is a link."""
         return self.kind is ItemKind.LINK
 
 

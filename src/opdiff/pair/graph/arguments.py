@@ -109,7 +109,7 @@ class ArgumentMatcher:
         return edge, tuple(reversed(chain)), producer
 
     def _is_foreign(self, edge: Edge, node: str) -> bool:
-        """Whether an edge has the name of another FX node's result."""
+        """Return whether an edge has the name of another FX node's result."""
         name = self._graph.fx_name(*edge)
         return bool(name) and name.rpartition(".OUTPUT.")[0] != node
 

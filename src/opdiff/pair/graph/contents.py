@@ -134,7 +134,7 @@ def whole_digest(stored: Stored) -> bytes | None:
 
 
 def same_numbers(first: Stored, second: Stored) -> bool:
-    """Whether two tensors of possibly different element types are equal at the sampled positions."""
+    """Return whether two tensors of possibly different element types are equal at the sampled positions."""
     import numpy as np
 
     if first.extremes is not None or second.extremes is not None:
@@ -149,13 +149,13 @@ def same_numbers(first: Stored, second: Stored) -> bool:
 
 
 def is_uniform(stored: Stored) -> bool:
-    """Whether all sampled elements of a tensor are the same number."""
+    """Return whether all sampled elements of a tensor are the same number."""
     codes = None if stored.elements is None else sample(stored, _positions(stored.elements))
     return codes is not None and bool((codes == codes[:1]).all())
 
 
 def are_different(before: Stored, after: Stored, source: PositionMap, dtype: str) -> bool:
-    """Whether a tensor is clearly not another one whose elements are moved and converted; small errors do not count."""
+    """Return whether a tensor is clearly not another one, moved and converted; small errors do not count."""
     import numpy as np
 
     elements = after.elements

@@ -59,5 +59,5 @@ class Evidence:
         return self._candidates.get(edge, ())
 
     def is_refuted(self, edge: Edge) -> bool:
-        """Whether the text names an FX tensor that the edge cannot be."""
+        """Return whether the text names an FX tensor that the edge cannot be."""
         return edge in self._matches.refuted

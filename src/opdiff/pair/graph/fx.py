@@ -64,7 +64,7 @@ class FxPairing:
         return inputs + [self._partner(tensor, resolved, (last, tensor.key.index)) for tensor in op.outputs]
 
     def _is_overwritten(self, op: GraphOp, resolved: ResolvedOp, tensor: SideTensor, edge: Edge) -> bool:
-        """Whether an operator has written its result to an input before that was dumped.
+        """Return whether an operator has written its result to an input before that was dumped.
 
         Operators that update a tensor in place have an output with the name of the input.
         """

@@ -66,7 +66,7 @@ class GoldenValue:
         return self.files[0].stored
 
     def has_shape(self, shape: Shape | None) -> bool:
-        """Whether a file of it has this shape; unknown extents are negative, unknown shapes fit."""
+        """Return whether a file of it has this shape; unknown extents are negative, unknown shapes fit."""
         return shape is None or shape in self._shapes or any(_fits(known, shape) for known in self._shapes)
 
     def outputs(self) -> Iterator[FxFile]:

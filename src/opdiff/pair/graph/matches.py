@@ -82,7 +82,7 @@ class Matches:
         return self.graph.operators.get(edge[0])
 
     def is_graph_input(self, edge: Edge) -> bool:
-        """Whether an edge carries a tensor into the graph."""
+        """Return whether an edge carries a tensor into the graph."""
         producer = self.producer(edge)
         return producer is not None and producer.op_type in GRAPH_INPUTS
 
@@ -118,7 +118,7 @@ class Matches:
             self.trace()
 
     def _is_other(self, op: TextOp) -> bool:
-        """Whether the named result of a movement has clearly other elements than its known source."""
+        """Return whether the named result of a movement has clearly other elements than its known source."""
         before, after = self._found.get(op.inputs[0]), self._found.get((op.name, 0))
         path = self._path((op,), op.inputs[0])
         if before is None or after is None or after.file is None or path is None:
@@ -128,7 +128,7 @@ class Matches:
         return are_different(before.value.stored, after.value.stored, path.to_input, self.dtype((op.name, 0)))
 
     def _is_no_graph_input(self, op: TextOp) -> bool:
-        """Whether a copy of a graph input has the name of a tensor that a node computed."""
+        """Return whether a copy of a graph input has the name of a tensor that a node computed."""
         source, after = op.inputs[0], self._found.get((op.name, 0))
         if after is None or after.file is None or not self.is_graph_input(source) or after.value.can_be_graph_input:
             return False

@@ -98,7 +98,7 @@ class Path(Struct, frozen=True):
 
 
 def moves(op: TextOp) -> bool:
-    """Whether an operator only moves the elements of its first input, or converts their type."""
+    """Return whether an operator only moves the elements of its first input, or converts their type."""
     return op.op_type in _SAME_ORDER or op.op_type in _TRANSPOSES or op.op_type in _BROADCASTS
 
 

@@ -22,7 +22,7 @@ def dtype_of_number(number: int) -> str:
 
 
 def are_alike(first: str, second: str) -> bool:
-    """Whether two element types can be those of one tensor in two runs; unknown ones can.
+    """Return whether two element types can be those of one tensor in two runs; unknown ones can.
 
     A run may compute in other widths than the other one, but floats stay floats.
     """
@@ -30,7 +30,7 @@ def are_alike(first: str, second: str) -> bool:
 
 
 def holds(wide: str, narrow: str) -> bool:
-    """Whether every number of the second element type is a number of the first."""
+    """Return whether every number of the second element type is a number of the first."""
     if wide not in BY_NAME or narrow not in BY_NAME:
         return False
     outer, inner = BY_NAME[wide], BY_NAME[narrow]

@@ -1,4 +1,4 @@
-"""Contents of a bundle: files by name, their description, and the figures that the README states."""
+"""Contents of a bundle: files by name, their description, and the metrics that the README states."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Contents(Struct):
         self.tensors[name] = TensorFile(label, spec.dtype.name, spec.layout, array.shape)
 
     def add_model(self, prepared: OperatorReplay | Reason) -> ModelFiles | None:
-        """Add the part of the original model, its inputs, and the outputs of the device in its shapes."""
+        """Add the subgraph of the original model, its inputs, and the outputs of the device in its shapes."""
         if isinstance(prepared, Reason) or not prepared.subgraph.nodes:
             return None
         fed = prepared.load_inputs()

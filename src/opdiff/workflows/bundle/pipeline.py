@@ -98,7 +98,7 @@ def _add_golden(options: BundleOptions, dump: DumpedOp, contents: Contents) -> S
 
 
 def _add_model(options: BundleOptions, contents: Contents) -> tuple[Replay | None, ModelFiles | None, str]:
-    """Add the part of the original model; return the replay, the files, and why there are none."""
+    """Add the subgraph of the original model; return the replay, the files, and why there are none."""
     if not options.model or not options.rules:
         return None, None, "it needs the original model and the rules (`--model`, `-fr`)."
     wanted = ReplayOptions(options.target, options.rules, options.model, options.weights, options.shapes)

@@ -1,4 +1,4 @@
-"""README of a bundle: the operator, its files and figures, and how to run it."""
+"""README of a bundle: the operator, its files and metrics, and how to run it."""
 
 from __future__ import annotations
 

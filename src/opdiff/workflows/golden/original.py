@@ -54,7 +54,7 @@ class OriginalModel(Struct, frozen=True):
         outputs: names of the model's outputs.
         operators: operators in the order of the file.
         aliases: further names of tensors.
-        omitted: operators whose tensors cannot be had.
+        omitted: operators whose tensors cannot be computed.
     """
 
     path: str

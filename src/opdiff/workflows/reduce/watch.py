@@ -67,7 +67,7 @@ class ReduceTotals(Struct):
 
 
 class Place(Protocol):
-    """Where a tree is, and who reduces its files."""
+    """Location of a tree, and the reduction of its files there."""
 
     def remove_drafts(self) -> None:
         """Remove drafts of processes that no longer exist."""

@@ -1,7 +1,7 @@
 """Search for the variant of a computation that explains the output of the device.
 
-A variant explains it if the difference falls to noise, and far below the own error: no variant wins by a hair. The
-first one that does so ends the search.
+A variant explains it if the difference falls to noise, and far below the own error: no variant wins by a small margin.
+The first one that does so ends the search.
 """
 
 from __future__ import annotations

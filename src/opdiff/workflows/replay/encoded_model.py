@@ -1,4 +1,4 @@
-"""Nodes and weights of an ONNX model as ranges of its bytes, to be put together to smaller models.
+"""Nodes and weights of an ONNX model as ranges of its bytes, from which smaller models are assembled.
 
 Attributes and weights are copied as they are, never decoded.
 """

@@ -100,7 +100,7 @@ def prepare(context: ReplayContext, operator: RuleOp) -> OperatorReplay | Reason
     if quantized:
         return because("replay.quantized", tensor=str(quantized[0].key), dtype=quantized[0].tensor.spec.dtype.name)
     known = values.outputs | own
-    subgraph = _cut(context, [value.original for value in outputs], own, known)
+    subgraph = _subgraph_of(context, [value.original for value in outputs], own, known)
     inner = values.integers_without_original(operator)
     if inner is not None and not (isinstance(subgraph, Subgraph) and _reads_quantized(subgraph)):
         return because("replay.quantized", tensor=str(inner[0]), dtype=inner[1].spec.dtype.name)
@@ -121,7 +121,7 @@ def _is_quantized(context: ReplayContext, value: DumpedValue) -> bool:
     return value.original in context.types and value.is_quantized(context.types[value.original])
 
 
-def _cut(
+def _subgraph_of(
     context: ReplayContext, outputs: Sequence[str], own: Mapping[str, DumpedValue], known: Mapping[str, DumpedValue]
 ) -> Subgraph | Reason:
     if all(name in own for name in outputs):

@@ -1,4 +1,4 @@
-"""Remarks about a replayed operator, for people."""
+"""Remarks about a replayed operator."""
 
 from __future__ import annotations
 

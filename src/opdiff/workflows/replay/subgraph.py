@@ -74,7 +74,7 @@ class _Walk:
         self.weights: dict[str, EncodedWeight] = {}
 
     def run(self, outputs: Sequence[str]) -> Reason | None:
-        """Walk; return the reason why a tensor cannot be had."""
+        """Walk; return the reason why the values of a tensor are not known."""
         pending = list(outputs)
         while pending:
             tensor = pending.pop()
@@ -87,7 +87,7 @@ class _Walk:
         return None
 
     def _visit(self, tensor: str) -> Reason | tuple[str, ...]:
-        """Sort a tensor in; return the tensors that it is computed from."""
+        """Classify a tensor; return the tensors that it is computed from."""
         node = self._encoded.producers.get(tensor)
         is_constant = node is not None and not node.reads
         if tensor in self._known and tensor not in self._outputs and not is_constant:

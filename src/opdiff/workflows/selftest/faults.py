@@ -49,7 +49,7 @@ class Fault(Struct, frozen=True):
 
     Attributes:
         name: identifier on the command line.
-        description: effect of the fault, for people.
+        description: effect of the fault.
         right_name: the correct diagnosis.
         corrupt: returns the wrong values, or `None` if the tensor cannot have this fault.
     """

@@ -1,4 +1,4 @@
-"""The whole way of a chain: recognize the stages, compare neighbours and each with the first, judge the steps."""
+"""Comparison of a chain: recognize the stages, compare neighbours and each with the first, judge the steps."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Parameters:
         return self._block.one(name) or default
 
     def has(self, name: str) -> bool:
-        """Whether the prototxt states a value."""
+        """Return whether the prototxt states a value."""
         return name in self._block.texts
 
     def below(self, name: str) -> Parameters:

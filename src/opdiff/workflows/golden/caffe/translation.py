@@ -1,7 +1,7 @@
 """Caffe nets as ONNX models, layer by layer, under the names of the layers.
 
 A blob name stands for the output of the layer that wrote it last, so that in-place layers need no change: each has an
-output of its own. A layer without translation costs itself and what depends on it.
+output of its own. A layer without translation, and what depends on it, gets no golden data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The quantization or dequantization at the end of a part: the values before it, and its zero point."""
+"""The quantization or dequantization at the end of a subgraph: the values before it, and its zero point."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_STEPS = 6
 
 
 def before_rounding(computation: Computation, output: str) -> Subgraph | None:
-    """Return the part that ends with the values before they are rounded to integers; `None` if they are not."""
+    """Return the subgraph that ends with the values before they are rounded to integers; `None` if they are not."""
     last = _producer(computation, output)
     if last is None:
         return None
@@ -42,7 +42,7 @@ def before_rounding(computation: Computation, output: str) -> Subgraph | None:
 
 
 def _before_linear(computation: Computation, node: EncodedNode) -> Subgraph | None:
-    """Return the part with a division and a sum in place of a quantization with one scale."""
+    """Return the subgraph with a division and a sum in place of a quantization with one scale."""
     if max(computation.shape_of(node.inputs[1]) or (1,), default=1) > 1:
         return None
     name = f"opdiff:scaled:{node.outputs[0]}"
@@ -55,7 +55,7 @@ def _before_linear(computation: Computation, node: EncodedNode) -> Subgraph | No
 
 
 def integers_before_scaling(computation: Computation, output: str) -> Subgraph | None:
-    """Return the part that ends with the integers, as floats, that the output scales; `None` if there are none."""
+    """Return the subgraph that ends with the integers, as floats, that the output scales; `None` if there are none."""
     last = _producer(computation, output)
     node = last
     for _ in range(_MAX_STEPS):
@@ -75,7 +75,7 @@ def integers_before_scaling(computation: Computation, output: str) -> Subgraph |
 
 
 def is_quantized(computation: Computation) -> bool:
-    """Return whether a part computes with quantized values."""
+    """Return whether a subgraph computes with quantized values."""
     return any(node.op_type in ("DequantizeLinear", "QuantizeLinear") for node in computation.subgraph.nodes)
 
 
