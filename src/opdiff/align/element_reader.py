@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from opdiff.align.conversion import convert
 from opdiff.align.pairs import align_pair
-from opdiff.align.strided import align_strided, convert_strided
+from opdiff.align.strided import align_strided, strides_in_nd
 from opdiff.core.source import FileRange, codes_from_bytes
 from opdiff.core.tensor import NOTHING_DECLARED
 
@@ -188,7 +188,7 @@ def open_logical(tensor: Tensor) -> ElementReader:
         DumpError, ElementError: it cannot be read.
         LayoutError: its layout does not tell the logical order.
     """
-    converted = convert_strided(tensor, "ND")
+    converted = strides_in_nd(tensor)
     if converted is None:
         return array_reader(convert(tensor.codes(), tensor.spec, "ND").codes, tensor.spec.dtype)
     return ElementReader(open_stored_codes(tensor), tensor.spec.dtype, *converted)

@@ -50,14 +50,14 @@ def align_strided(target: Tensor, golden: Tensor, declared: Declared = NOTHING_D
         return None
 
 
-def convert_strided(tensor: Tensor, layout: str) -> tuple[Shape, tuple[SplitAxis, ...]] | None:
-    """Return shape and strides of a tensor in another layout; `None` if strides cannot describe them.
+def strides_in_nd(tensor: Tensor) -> tuple[Shape, tuple[SplitAxis, ...]] | None:
+    """Return the logical shape and the strides of a tensor; `None` if strides cannot describe them.
 
     Raises:
-        LayoutError: there is no such conversion.
+        LayoutError: its layout cannot be converted.
     """
     try:
-        codes = convert(cast("AnyArray", _stored_view(tensor)), tensor.spec, layout).codes
+        codes = convert(cast("AnyArray", _stored_view(tensor)), tensor.spec, "ND").codes
         return codes.shape, _axes(codes, tensor)
     except NotStrided:
         return None

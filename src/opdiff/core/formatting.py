@@ -1,4 +1,4 @@
-"""Numbers as text for people."""
+"""Formatting of numbers for display."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Cursor:
     """Sequential reader of little-endian values in `data[start:end]`.
 
     `origin` is the file offset of `data[0]`, so that errors name file offsets. A cursor and its parts share the list
-    `anomalies` are contents that the format permits but intact files do not have.
+    `anomalies`: contents that the format permits but intact files do not have.
     """
 
     __slots__ = ("anomalies", "data", "end", "origin", "path", "position")

@@ -68,7 +68,7 @@ def csv_lines(rows: Iterable[Sequence[Cell]]) -> bytes:
 
 
 def format_cells(cells: Iterable[Cell]) -> list[Cell]:
-    """Return cells for people: floats by `format_number`, strings by `escape_formula`, the others as they are."""
+    """Return cells for display: floats by `format_number`, strings by `escape_formula`, the others as they are."""
     # In one expression, because networks have tens of thousands of cells.
     return [
         format_number(cell) if isinstance(cell, float) else escape_formula(cell) if isinstance(cell, str) else cell

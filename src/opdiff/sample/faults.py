@@ -28,7 +28,7 @@ class Fault:
     Attributes:
         name: identifier for `write_sample`.
         operator: the faulty operator.
-        description: effect of the fault, for people.
+        description: effect of the fault.
         make_faulty: returns the faulty operator for the sound one.
     """
 

@@ -9,11 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-MAX_LENGTH = 255
-"""Maximum length of a file name in bytes."""
-
-MAPPING_FILE = "mapping.csv"
-
 FFTS_PLUS = 4
 """Task type of sliced operators."""
 

@@ -43,7 +43,7 @@ class StageFault:
     Attributes:
         step: the step that causes it, which is also its name.
         operator: the original operator.
-        description: effect of the fault, for people.
+        description: effect of the fault.
     """
 
     step: str

@@ -1,7 +1,7 @@
 """Graph texts: protobuf's text form of a graph, to operators and their edges. See docs/formats/graph-text.md.
 
-One pass, no recursion: time and memory grow with the text, whatever is in it. What is not understood is passed over
-and counted; a text that was cut off gives the operators that are whole.
+One pass, no recursion: time and memory grow with the text, whatever is in it. Unknown parts are skipped and counted. A
+text that was cut off gives the operators that are complete.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NODE = re.compile(r'node_name="([^"\n]{1,1000})"')
 
 
 def read_graph_text(path: str, known: dict[bytes, TextGraph] | None = None) -> TextGraph:
-    """The graph in a text file, and the places in the user's code, where a listing lies beside it.
+    """Read the graph of a text file; with source-code stacks if a listing of the graph is beside it.
 
     `known` has texts that were read before, by their content: ranks often have the same.
 
@@ -61,7 +61,7 @@ def _parsed_once(text: str, known: dict[bytes, TextGraph]) -> TextGraph:
 
 
 def parse_graph_text(text: str) -> TextGraph:
-    """The graph in a text; whatever the text is, there is one."""
+    """Return the graph of a text; one without operators if the text has none."""
     operators: dict[str, TextOp] = {}
     name = ""
     problems: dict[Reason, None] = {}
@@ -80,7 +80,7 @@ def parse_graph_text(text: str) -> TextGraph:
 
 
 def _version(entry: Block) -> dict[str, str]:
-    """An attribute of the whole graph, if it names a processor or a version."""
+    """Return an attribute of the whole graph, if it names a processor or a version."""
     key, value = entry.one("key"), entry.below("value")
     text = value.one("s") if value is not None else ""
     return {key: text} if key.endswith("_version") and text else {}
@@ -97,7 +97,7 @@ def _iter_graph_fields(text: str, problems: dict[Reason, None]) -> Iterator[tupl
 
 
 def parse_stacks(listing: str) -> dict[str, str]:
-    """Where in the user's code each operator of a Python-like listing comes from: the line that was named last."""
+    """Return the source-code stack of each operator of a Python-like listing: the line that was named last."""
     stacks: dict[str, str] = {}
     place = ""
     for line in listing.splitlines():
@@ -136,7 +136,7 @@ def _descriptor(block: Block) -> TextDescriptor:
 
 
 def _integers(value: Block) -> tuple[int, ...]:
-    """The numbers of an integer attribute, single or listed; nothing for other attributes."""
+    """Return the numbers of an integer attribute, single or listed; nothing for other attributes."""
     listed = value.below("list")
     return _numbers((listed or value).texts.get("i", []))
 
@@ -146,7 +146,7 @@ def _numbers(texts: list[str]) -> tuple[int, ...]:
 
 
 def _constant(value: Block | None) -> tuple[int, ...] | None:
-    """The elements of a short integer constant."""
+    """Return the elements of a short integer constant."""
     tensor = value.below("t") if value is not None else None
     descriptor = tensor.below("desc") if tensor is not None else None
     nbytes = _INTEGER_NBYTES.get(descriptor.one("dtype")) if descriptor is not None else None
@@ -160,7 +160,7 @@ def _constant(value: Block | None) -> tuple[int, ...] | None:
 
 
 def _attributes(block: Block) -> dict[str, Block]:
-    """The values of a message's attributes by key."""
+    """Return the values of a message's attributes by key."""
     found = {}
     for entry in block.blocks.get("attr", []):
         value = entry.below("value")
@@ -175,7 +175,7 @@ def _fx_name(descriptor: Block) -> str:
 
 
 def _edge(text: str) -> tuple[str, int] | None:
-    """`producer:index`; `None` for a control edge."""
+    """Return producer and index of `producer:index`; `None` for a control edge."""
     producer, colon, index = text.rpartition(":")
     if not colon:
         return text, 0

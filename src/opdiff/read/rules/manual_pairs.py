@@ -26,7 +26,7 @@ _MAX_BYTES = 64 << 20
 
 
 def read_pairs(path: str) -> tuple[ManualPair, ...]:
-    """The pairings in a TOML file.
+    """Read the pairings of a TOML file.
 
     Raises:
         InputError: it cannot be read, or is not of the form above.

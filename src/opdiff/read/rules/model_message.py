@@ -1,6 +1,6 @@
 """The protobuf message of a compiled model (`ge.proto.ModelDef`), walked once. See docs/formats/om.md.
 
-Attributes that pairing does not read are passed over by their length, so that the time does not depend on them.
+Attributes that pairing does not read are skipped by their length, so that the time does not depend on them.
 """
 
 from __future__ import annotations

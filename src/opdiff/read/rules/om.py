@@ -1,6 +1,6 @@
 """Offline models (`.om`): the container around the description of a model. See docs/formats/om.md.
 
-Only the header, the partition tables and the description (MODEL_DEF) are read; weights and kernels are passed over.
+Only the header, the partition tables and the description (MODEL_DEF) are read; weights and kernels are skipped.
 """
 
 from __future__ import annotations

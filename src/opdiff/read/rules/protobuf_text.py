@@ -1,7 +1,7 @@
 """Protobuf's text form: fields and blocks of a message. See docs/formats/graph-text.md.
 
-One pass, no recursion: time and memory grow with the text, whatever is in it. What is not understood is passed over
-and recorded as a problem.
+One pass, no recursion: time and memory grow with the text, whatever is in it. Unknown parts are skipped and
+recorded as problems.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_BYTES = 1 << 30
 _MAX_DEPTH = 100
 # The bytes of a constant are no text: what is not UTF-8 must survive.
 BYTES_FIELD = "data"
-# Blanks and comments are passed over; a quote that is never closed ends with its line.
+# Blanks and comments are skipped; a quote that is never closed ends with its line.
 _TOKEN = re.compile(
     r"""(?:[\s,;]+|\#[^\n]*)+ | (?P<text>"(?:[^"\\\n]|\\.)*\\?(?:["\n]|\Z) | '(?:[^'\\\n]|\\.)*\\?(?:['\n]|\Z))
     | (?P<open>[{<]) | (?P<close>[}>]) | (?P<mark>[:\[\]]) | (?P<word>[^\s,;:{}<>\[\]"'\#]+) | (?P<odd>.)""",
@@ -68,7 +68,7 @@ def read_text(path: str) -> str:
 
 
 def iter_top(text: str, problems: dict[Reason, None]) -> Iterator[tuple[str, Block | str]]:
-    """Yield the fields of the outermost message, blocks when they are whole."""
+    """Yield the fields of the outermost message, blocks when they are complete."""
     reader = _Reader(problems)
     for match in _TOKEN.finditer(text):
         if match.lastgroup is not None:
@@ -78,7 +78,7 @@ def iter_top(text: str, problems: dict[Reason, None]) -> Iterator[tuple[str, Blo
 
 
 class _Reader:
-    """Tokens in, fields of the graph out."""
+    """Parser of tokens into fields of the graph."""
 
     def __init__(self, problems: dict[Reason, None]) -> None:
         self.stack: list[Block] = []

@@ -1,4 +1,4 @@
-"""Fields of a protobuf message by their position, for messages of which most fields are passed over."""
+"""Fields of a protobuf message by their position, for messages of which most fields are skipped."""
 
 from __future__ import annotations
 

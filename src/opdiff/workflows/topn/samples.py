@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from opdiff.align.element_reader import open_logical
-from opdiff.align.strided import convert_strided
+from opdiff.align.strided import strides_in_nd
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
@@ -210,7 +210,7 @@ def _scores_shape(tensor: Tensor) -> tuple[int, int]:
 
 def _logical_shape(tensor: Tensor) -> Shape:
     try:
-        converted = convert_strided(tensor, "ND")
+        converted = strides_in_nd(tensor)
         return converted[0] if converted else open_logical(tensor).shape
     except (DumpError, ElementError, LayoutError) as error:
         raise InputError(_place(tensor), because("topn.no_shape", problem=error.brief)) from error

@@ -28,11 +28,11 @@ def variadic(op_type: str) -> Builder:
     return lambda graph, call: graph.add(op_type, [operand.tensor for operand in call.operands])
 
 
-def with_number(op_type: str, name: str) -> Builder:
-    """Return the builder of an operator whose second operand is an attribute."""
+def with_value(op_type: str) -> Builder:
+    """Return the builder of an operator whose second operand is the attribute `value`."""
 
     def build(graph: OnnxGraph, call: Call) -> str:
-        return graph.add(op_type, [call.operand(0).tensor, graph.number(call.get(name, 0.0))])
+        return graph.add(op_type, [call.operand(0).tensor, graph.number(call.get("value", 0.0))])
 
     return build
 
@@ -153,12 +153,12 @@ def power(graph: OnnxGraph, call: Call) -> str:
 
 ELEMENTWISE: dict[str, Builder] = {
     "Abs": plain("Abs"), "Add": plain("Add", 2), "AddN": variadic("Sum"), "AddV2": plain("Add", 2),
-    "Adds": with_number("Add", "value"), "BiasAdd": bias_add, "Cast": cast, "ClipByValue": plain("Clip", 3),
+    "Adds": with_value("Add"), "BiasAdd": bias_add, "Cast": cast, "ClipByValue": plain("Clip", 3),
     "Cos": plain("Cos"), "Div": plain("Div", 2), "Eltwise": eltwise, "Elu": elu, "Equal": plain("Equal", 2),
     "Erf": plain("Erf"), "Exp": plain("Exp"), "Gelu": gelu, "Greater": plain("Greater", 2),
     "HardSigmoid": hard_sigmoid, "HardSwish": hard_swish, "LeakyRelu": leaky_relu, "Less": plain("Less", 2),
     "Log": plain("Log"), "Maximum": plain("Max", 2), "Minimum": plain("Min", 2), "Mish": mish,
-    "Mul": plain("Mul", 2), "Muls": with_number("Mul", "value"), "Neg": plain("Neg"), "PRelu": prelu,
+    "Mul": plain("Mul", 2), "Muls": with_value("Mul"), "Neg": plain("Neg"), "PRelu": prelu,
     "Pow": plain("Pow", 2), "Power": power, "RealDiv": plain("Div", 2), "Reciprocal": plain("Reciprocal"),
     "Relu": plain("Relu"), "Relu6": relu6, "Rsqrt": rsqrt, "Select": plain("Where", 3), "SelectV2": plain("Where", 3),
     "Sigmoid": plain("Sigmoid"), "Sin": plain("Sin"), "Softplus": plain("Softplus"), "Sqrt": plain("Sqrt"),
