@@ -29,6 +29,11 @@ class Unit(Struct, frozen=True):
         parts = (("rank", self.rank), ("token", self.token), ("graph", self.graph))
         return ", ".join(f"{name} {number}" for name, number in parts if number is not None)
 
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Sort key: tokens before ranks before graphs."""
+        return self.token, self.rank or 0, self.graph or 0
+
 
 class DumpKind(StrEnum):
     """Kinds of dumps: of an NPU, or arrays of the original model's framework with a file for each tensor."""

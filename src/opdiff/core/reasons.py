@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     Fact = Union[str, int, float, "Reason", tuple["Fact", ...], None]  # noqa: UP007  names itself
 else:
@@ -80,6 +80,12 @@ def all_of(reasons: Iterable[Reason]) -> Reason:
     """Make one reason of several that hold together; a single one stays as it is."""
     distinct = tuple(dict.fromkeys(reasons))
     return distinct[0] if len(distinct) == 1 else because(ALL, reasons=distinct)
+
+
+def first_of(items: Sequence[str] | Sequence[int], limit: int = 8) -> Reason:
+    """Make a reason of the first items of a list, and the number of the others."""
+    more = because("core.and_more", count=len(items) - limit) if len(items) > limit else None
+    return because("core.first_of_many", items=tuple(items[:limit]), more=more)
 
 
 def any_of(reasons: Iterable[Reason]) -> Reason:

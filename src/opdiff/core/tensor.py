@@ -63,6 +63,11 @@ class TensorKey(Struct, frozen=True, gc=False):
     def __str__(self) -> str:
         return f"{self.op}:{self.slot}:{self.index}"
 
+    @property
+    def in_file_form(self) -> TensorKey:
+        """The same with the operator's name as it is written in file names."""
+        return TensorKey(file_safe_name(self.op), self.slot, self.index)
+
 
 class TensorSpec(Struct, frozen=True):
     """Element type, shape and layout of a stored tensor.

@@ -10,7 +10,7 @@ from opdiff.core.dump import side_tensor
 from opdiff.core.errors import UsageError
 from opdiff.core.pairing import OpLabel, Pairing, Unpaired
 from opdiff.core.reasons import Reason, all_of, because
-from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
+from opdiff.core.tensor import Declared, TensorKey, file_safe_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,18 +32,14 @@ def override(
     """
     if not pairs:
         return tuple(found)
-    pending = {_file_key(pair.target): pair for pair in pairs}
+    pending = {pair.target.in_file_form: pair for pair in pairs}
     result: list[PairingResult] = []
     for row in found:
-        pair = None if row.key is None else pending.pop(_file_key(row.key), None)
+        pair = None if row.key is None else pending.pop(row.key.in_file_form, None)
         result.append(row if pair is None else _row(row.label, row.key or pair.target, pair, target, golden))
     for pair in pending.values():
         _add(result, pair, target, golden)
     return tuple(result)
-
-
-def _file_key(key: TensorKey) -> tuple[str, Slot, int]:
-    return file_safe_name(key.op), key.slot, key.index
 
 
 def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> PairingResult:

@@ -93,9 +93,7 @@ class Tally(Struct):
         if row.reason is not None:
             self.uncompared.add(row)
         elif result.result == "FAIL":
-            position = RowPosition(
-                unit.token, unit.rank or 0, unit.graph or 0, row.timestamp, row.label.target, api_name(row)
-            )
+            position = RowPosition(*unit.order, row.timestamp, row.label.target, api_name(row))
             self.first = _earlier(self.first, position)
             cosine = row.documented.cosine if row.documented else None
             if cosine is not None and cosine < GOOD_COSINE:

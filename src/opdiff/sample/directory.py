@@ -70,7 +70,7 @@ def target_files(network: SampleNetwork) -> dict[str, bytes]:
 
     run = run_device(network)
     dumps = {f"{_TARGET}/{name}": content for name, content in dump_files(network, run).items()}
-    return dumps | {_RULES: _json(rule_json(network, run))}
+    return dumps | {_RULES: encode_json(rule_json(network, run))}
 
 
 def golden_files(network: SampleNetwork) -> dict[str, bytes]:
@@ -92,7 +92,7 @@ def write_files(directory: str, files: Mapping[str, bytes]) -> None:
 def _manifest(files: Iterable[str], faults: Iterable[Fault]) -> bytes:
     """Return the file that marks the directory as a sample and describes its faults."""
     described = [{"name": fault.name, "operator": fault.operator, "what": str(fault.description)} for fault in faults]
-    return _json({"made_by": _MAKER, "faults": described, "files": sorted(files)})
+    return encode_json({"made_by": _MAKER, "faults": described, "files": sorted(files)})
 
 
 def _make_room(directory: str, *, overwrite: bool) -> None:
@@ -129,5 +129,6 @@ def _is_sample_path(name: object) -> bool:
     return isinstance(name, str) and (name == _RULES or os.path.dirname(name) in (_TARGET, _GOLDEN))
 
 
-def _json(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
+    """Return a JSON file."""
     return json.dumps(value, indent=1, ensure_ascii=False).encode()

@@ -7,14 +7,13 @@ A fault is of one step: the stages before it are sound, and all stages after it 
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Reason, because
-from opdiff.sample.directory import write_files
+from opdiff.sample.directory import encode_json, write_files
 from opdiff.sample.faults import corrupt_output
 from opdiff.sample.graph import SampleNetwork
 from opdiff.sample.quantized_network import IMAGE, build_chain
@@ -106,7 +105,7 @@ def make_stages(faults: Collection[str]) -> dict[str, bytes]:
         **_device_files(forms, off, _FUSION_OFF, _OFF_RULES),
         **_device_files(forms, on, _FUSION_ON, _ON_RULES),
         **_device_files(forms, following, _NEXT, _ON_RULES),
-        _QUANT_RULES: _json(quant_json(forms)),
+        _QUANT_RULES: encode_json(quant_json(forms)),
     }
 
 
@@ -139,7 +138,7 @@ def _device_files(forms: ChainForms, ops: Sequence[DeviceOp], folder: str, rules
     network = SampleNetwork(forms.image, IMAGE, (), tuple(ops), ops[-1].ports)
     run = run_device(network)
     files = {f"{folder}/{name}": content for name, content in dump_files(network, run).items()}
-    return files | {rules: _json(rule_json(network, run))}
+    return files | {rules: encode_json(rule_json(network, run))}
 
 
 def quant_json(forms: ChainForms) -> Json:
@@ -163,7 +162,3 @@ def _origin_attrs(name: str, index: int) -> list[Json]:
         {"key": "_datadump_origin_output_index", "value": {"i": index}},
         {"key": "_datadump_origin_format", "value": {"s": "NCHW"}},
     ]
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, indent=1, ensure_ascii=False).encode()

@@ -157,16 +157,12 @@ def _first_bad(judgement: Judgement, findings: Sequence[Finding], by_key: ByKey)
     }
     if (judgement.first_unit, judgement.first_bad) not in innocent:
         return judgement.first_bad, judgement.first_unit
-    units = [(_order(unit), number, finding.operator, unit) for number, finding in enumerate(findings)
+    units = [(unit.order, number, finding.operator, unit) for number, finding in enumerate(findings)
              for unit in finding.units]  # fmt: skip
     if not units:
         return "", ""
     _, _, operator, unit = min(units, key=lambda item: item[:2])
     return operator, str(unit)
-
-
-def _order(unit: Unit) -> tuple[int, int, int]:
-    return unit.token, unit.rank or 0, unit.graph or 0
 
 
 def _is_innocent_everywhere(name: str, replays: Iterable[Replay]) -> bool:

@@ -111,11 +111,6 @@ class JudgedUnit(Struct, frozen=True):
     failed: int
     failed_good: int
 
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """Sort tokens before ranks before graphs."""
-        return self.unit.token, self.unit.rank or 0, self.unit.graph or 0
-
 
 def judge_units(
     rows: Sequence[Row],
@@ -127,7 +122,7 @@ def judge_units(
     """Judge all units of graph mode together; the rows of one unit are in memory at a time."""
     jobs = _jobs(rows, graphs, limits, facts)
     judged = [unit for some in map_jobs(judge_job, jobs) for unit in some]
-    in_order = sorted(judged, key=lambda unit: unit.order)
+    in_order = sorted(judged, key=lambda each: each.unit.order)
     judgements = [unit.judgement for unit in judged]
     findings = _merge_findings(in_order)
     first = _first_bad(in_order)

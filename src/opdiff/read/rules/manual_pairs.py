@@ -15,12 +15,12 @@ from opdiff.core.errors import InputError
 from opdiff.core.input_file import open_input
 from opdiff.core.manual_pair import ManualPair, parse_key
 from opdiff.core.reasons import because
-from opdiff.core.tensor import file_safe_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.tensor import TensorKey
+
 
 _MAX_BYTES = 64 << 20
 
@@ -58,12 +58,8 @@ def _pair(item: object, where: str, path: str) -> ManualPair:
 
 
 def _refuse_repeats(pairs: Sequence[ManualPair], path: str) -> None:
-    seen: set[tuple[str, str, int]] = set()
+    seen: set[TensorKey] = set()
     for pair in pairs:
-        if _position(pair.target) in seen:
+        if pair.target.in_file_form in seen:
             raise InputError(path, because("rules.paired_twice", tensor=str(pair.target)))
-        seen.add(_position(pair.target))
-
-
-def _position(key: TensorKey) -> tuple[str, str, int]:
-    return file_safe_name(key.op), key.slot, key.index
+        seen.add(pair.target.in_file_form)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from opdiff.core.dump import GraphKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.graph import TextGraph
-from opdiff.core.reasons import because, quoted
+from opdiff.core.reasons import because, first_of, quoted
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.graph.token import fx_operator_names
 from opdiff.read.filename import DumpName, FxName
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from opdiff.core.reasons import Reason
     from opdiff.read.graph.tree import GraphFile, GraphFolders, GraphTree
-
-_MAX_LISTED = 8
 
 
 class RankPair(Struct, frozen=True):
@@ -54,7 +52,7 @@ def as_rank(tree: GraphTree, rank: int) -> GraphTree:
         InputError: it has other ranks.
     """
     if rank not in tree.ranks and len(tree.ranks) > 1:
-        raise InputError(tree.root, because("compare.other_ranks", rank=rank, ranks=_listed([*tree.ranks])))
+        raise InputError(tree.root, because("compare.other_ranks", rank=rank, ranks=first_of([*tree.ranks])))
     folders = tree.ranks[rank] if rank in tree.ranks else next(iter(tree.ranks.values()))
     return replace(tree, has_ranks=True, ranks={rank: folders})
 
@@ -76,7 +74,7 @@ def pair_ranks(
     if target.has_ranks == golden.has_ranks and (target.has_ranks or len(golden_ranks) > 1):
         common = [number for number in target_ranks if number in golden_ranks]
         if not common:
-            sides = {"target": _listed(target_ranks), "golden": _listed(golden_ranks)}
+            sides = {"target": first_of(target_ranks), "golden": first_of(golden_ranks)}
             raise InputError(golden.root, because("compare.no_common_rank", **sides))
         notes = [_one_sided_rank(number, "target") for number in target_ranks if number not in golden_ranks]
         notes += [_one_sided_rank(number, "golden") for number in golden_ranks if number not in target_ranks]
@@ -88,7 +86,7 @@ def pair_ranks(
     for tree, ranks, other in ((target, target_ranks, golden), (golden, golden_ranks, target)):
         if len(ranks) > 1:
             hint = because("compare.try_shards") if tree is target else None
-            listed = _listed(ranks)
+            listed = first_of(ranks)
             raise UsageError(because("compare.choose_rank", path=tree.root, ranks=listed, other=other.root, hint=hint))
     number = target_ranks[0] if target.has_ranks else None
     return (RankPair(number, target.ranks[target_ranks[0]], golden.ranks[golden_ranks[0]]),), ()
@@ -98,10 +96,10 @@ def _shared_ranks(
     target: GraphTree, golden: GraphTree, rank: int | None, shared: Sequence[int]
 ) -> tuple[tuple[RankPair, ...], tuple[Reason, ...]]:
     if len(golden.ranks) > 1:
-        raise UsageError(because("compare.golden_has_ranks", path=golden.root, ranks=_listed([*golden.ranks])))
+        raise UsageError(because("compare.golden_has_ranks", path=golden.root, ranks=first_of([*golden.ranks])))
     (whole,) = golden.ranks.values()
     if rank is not None and rank not in shared:
-        raise InputError(target.root, because("compare.rank_not_sharing", rank=rank, ranks=_listed(shared)))
+        raise InputError(target.root, because("compare.rank_not_sharing", rank=rank, ranks=first_of(shared)))
     left_out = tuple(because("pair.rank_not_shared", rank=number) for number in target.ranks if number not in shared)
     return tuple(RankPair(number, target.ranks[number], whole) for number in shared), left_out
 
@@ -116,13 +114,8 @@ def _select_ranks(tree: GraphTree, rank: int | None) -> list[int]:
     if rank is None or (not tree.has_ranks and len(numbers) == 1):
         return numbers
     if rank not in numbers:
-        raise InputError(tree.root, because("compare.other_ranks", rank=rank, ranks=_listed(numbers)))
+        raise InputError(tree.root, because("compare.other_ranks", rank=rank, ranks=first_of(numbers)))
     return [rank]
-
-
-def _listed(numbers: Sequence[int]) -> Reason:
-    more = because("core.and_more", count=len(numbers) - _MAX_LISTED) if len(numbers) > _MAX_LISTED else None
-    return because("core.first_of_many", items=tuple(numbers[:_MAX_LISTED]), more=more)
 
 
 class GraphTexts:

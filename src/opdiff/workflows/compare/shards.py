@@ -102,7 +102,7 @@ def _divide(
     target, golden = _shape(pair.target), _shape(pair.golden)
     if target is None or golden is None:
         return _refused(pair, because("compare.shard_data"))
-    is_sum = None if sums is None else TensorKey(file_safe_name(pair.key.op), pair.key.slot, pair.key.index) in sums
+    is_sum = None if sums is None else pair.key.in_file_form in sums
     rule = shards.rules.find(pair.key) or find_rule(target, golden, len(shards.ranks), is_sum=is_sum)
     if isinstance(rule, Reason):
         return _refused(pair, rule)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core import dtypes
-from opdiff.core.reasons import Reason, because, quoted
+from opdiff.core.reasons import Reason, because, first_of, quoted
 from opdiff.core.source import MAX_RANK
 from opdiff.core.tensor import Container, Slot
 from opdiff.read.directory import is_debug, is_statistics
@@ -21,7 +21,7 @@ from opdiff.read.npy import NOT_NUMERIC
 from opdiff.workflows.inspect.contents import is_sliced, shared_addresses, tensor_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from opdiff.core.tensor import Tensor, TensorKey
     from opdiff.read.folder import Operator
@@ -154,7 +154,8 @@ def _shared_addresses(dumps: DumpTree) -> Iterator[CheckResult]:
     for record in dumps.records:
         for address, sharers in shared_addresses(record).items() if record.facts else ():
             if len({record.facts[position].sample for position, _ in sharers}) > 1:
-                where.append(_at(f"{record.folder.path}: {address:#x}", _first_of([str(key) for _, key in sharers])))
+                tensors = first_of([str(key) for _, key in sharers], _MAX_LISTED)
+                where.append(_at(f"{record.folder.path}: {address:#x}", tensors))
     yield _result(Severity.NOTE, "shared-address", where)
 
 
@@ -197,7 +198,7 @@ def _missing_steps(dumps: DumpTree) -> Iterator[CheckResult]:
         first, last = min(steps), max(steps)
         missing = sorted(set(range(first, last)) - set(steps)) if last - first < _MAX_STEP_RANGE else []
         if missing:
-            gaps.append(_at(path, because("inspect.no_step", steps=_first_of([str(step) for step in missing]))))
+            gaps.append(_at(path, because("inspect.no_step", steps=first_of(list(map(str, missing)), _MAX_LISTED))))
         uneven += _uneven_operators(path, steps)
     yield _result(Severity.WARNING, "missing-steps", gaps)
     yield _result(Severity.WARNING, "uneven-steps", uneven)
@@ -253,12 +254,6 @@ def _at(location: str, problem: Reason | None) -> Reason:
 
 def _result(severity: Severity, code: str, where: Iterable[Reason]) -> CheckResult:
     return CheckResult(severity, code, Reason(f"inspect.{code.replace('-', '_')}"), tuple(where))
-
-
-def _first_of(items: Sequence[str]) -> Reason:
-    """List the first items, and give the number of the others."""
-    more = because("core.and_more", count=len(items) - _MAX_LISTED) if len(items) > _MAX_LISTED else None
-    return because("core.first_of_many", items=tuple(items[:_MAX_LISTED]), more=more)
 
 
 _CHECKS = (

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 
-# Operator by the form of its name in files, slot and index.
-TensorForm = tuple[str, str, int]
-
 
 class GoldenValues:
     """Lookup of the golden values that dumped tensors were compared with."""
@@ -26,12 +23,12 @@ class GoldenValues:
         self._pairs = pairs
 
     @cached_property
-    def _numbers(self) -> dict[TensorForm, int]:
-        """Numbers of the pairs with data on both sides, by the target's tensor."""
-        found: dict[TensorForm, int] = {}
+    def _numbers(self) -> dict[TensorKey, int]:
+        """Numbers of the pairs with data on both sides, by the target's tensor in the form of file names."""
+        found: dict[TensorKey, int] = {}
         for number, pair in enumerate(self._pairs.pairs):
             if isinstance(pair, Pairing) and None not in (pair.target.tensor, pair.golden.tensor):
-                found.setdefault(_form(pair.key), number)
+                found.setdefault(pair.key.in_file_form, number)
         return found
 
     @property
@@ -42,23 +39,19 @@ class GoldenValues:
     def pairings_of(self, operator: RuleOp) -> tuple[Pairing, ...]:
         """Return the pairs of the tensors of an operator, and of the outputs that it reads."""
         parsed = [found for found in map(parse_input, operator.inputs) if found is not None]
-        read = {_form(TensorKey(name, Slot.OUTPUT, index)) for name, index in parsed}
+        read = {TensorKey(file_safe_name(name), Slot.OUTPUT, index) for name, index in parsed}
         own = file_safe_name(operator.name)
-        numbers = (number for form, number in self._numbers.items() if form[0] == own or form in read)
+        numbers = (number for key, number in self._numbers.items() if key.op == own or key in read)
         return tuple(pair for pair in map(self._pairs.pairing, numbers) if pair is not None)
 
     def find(self, key: TensorKey, dumped: AnyArray) -> AnyArray | None:
         """Return the golden values in the order of the dumped ones; `None` if these were compared in another order."""
         import numpy as np
 
-        number = self._numbers.get(_form(key))
+        number = self._numbers.get(key.in_file_form)
         values = None if number is None else self._pairs.values(number)
         if values is None or values.target.size != dumped.size:
             return None
         if not np.array_equal(values.target.ravel(), dumped.ravel(), equal_nan=dumped.dtype.kind == "f"):
             return None
         return values.golden.reshape(dumped.shape)
-
-
-def _form(key: TensorKey) -> TensorForm:
-    return file_safe_name(key.op), str(key.slot), key.index

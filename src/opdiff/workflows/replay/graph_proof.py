@@ -66,7 +66,7 @@ def suspects_by_unit(comparison: Comparison, count: int | None) -> list[UnitSusp
     if not found and not bad:
         for _, unit, name in sorted(noisy, key=lambda item: -item[0])[:count]:
             found.setdefault(unit, {})[name] = None
-    units = sorted({**found, **bad}, key=_order)
+    units = sorted({**found, **bad}, key=lambda unit: unit.order)
     return [_suspects(unit, [*found.get(unit, ())], [*bad.get(unit, ())], count) for unit in units]
 
 
@@ -74,10 +74,6 @@ def _suspects(unit: Unit, found: Sequence[str], bad: Sequence[str], count: int |
     if not found:
         return UnitSuspects(unit, tuple(bad[:count]))
     return UnitSuspects(unit, tuple(found[:count]), tuple(name for name in bad if name not in found)[:count])
-
-
-def _order(unit: Unit) -> tuple[int, int, int]:
-    return unit.token, unit.rank or 0, unit.graph or 0
 
 
 def prove_units(comparison: Comparison, options: ProofOptions, report: Report) -> Comparison:
@@ -160,7 +156,7 @@ class _Proof:
     def _every_operator(self) -> list[UnitSuspects]:
         """Return all operators of the compared units."""
         compared = dict.fromkeys(row.unit for row in self._comparison.rows if row.unit is not None)
-        units = [(unit, find_unit(self._units, unit)) for unit in sorted(compared, key=_order)]
+        units = [(unit, find_unit(self._units, unit)) for unit in sorted(compared, key=lambda unit: unit.order)]
         known = [(unit, own) for unit, own in units if own is not None]
         found = operators_of([own for _, own in known], self._cluster)
         return [UnitSuspects(unit, tuple(names)) for (unit, _), names in zip(known, found, strict=True)]

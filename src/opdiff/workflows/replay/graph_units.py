@@ -41,11 +41,6 @@ class GraphUnit(Struct, frozen=True):
         pairs = ((self.unit.rank, rank), (self.unit.token, token), (self.unit.graph, graph))
         return all(wanted in (None, own) or own is None for own, wanted in pairs)
 
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """Sort tokens before ranks before graphs."""
-        return self.unit.token, self.unit.rank or 0, self.unit.graph or 0
-
 
 def is_graph_dump(target: str) -> bool:
     """Return whether a directory is a dump of graph mode, or a part of one: graph texts are in or above it."""
@@ -67,7 +62,7 @@ def read_units(target: str) -> list[GraphUnit]:
     else:
         trees = [read_graph_tree(target)]
     found = [unit for tree in trees for unit in _units_of(tree)]
-    return sorted(found, key=lambda unit: unit.order)
+    return sorted(found, key=lambda each: each.unit.order)
 
 
 def find_unit(units: Iterable[GraphUnit], wanted: Unit) -> GraphUnit | None:
