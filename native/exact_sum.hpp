@@ -10,6 +10,17 @@ namespace opdiff {
 
 class ExactSum {
 public:
+    ExactSum() = default;
+    ExactSum(const ExactSum &other) { *this = other; }
+    ExactSum &operator=(const ExactSum &other) {
+        first_ = other.first_;
+        last_ = other.last_;
+        pending_ = other.pending_;
+        for (int i = first_; i <= last_; ++i)
+            digits_[i] = other.digits_[i];
+        return *this;
+    }
+
     void add(double value) {
         if (value == 0)
             return;
@@ -27,11 +38,11 @@ public:
         const int digit = position >> 5, shift = position & 31;
         const __int128 wide = static_cast<__int128>(mantissa) << shift;
         const int64_t sign = -static_cast<int64_t>(bits >> 63);
+        use(digit, digit + 2);
         for (int i = 0; i < 3; ++i) {
             const int64_t part = static_cast<int64_t>((wide >> (32 * i)) & 0xffffffff);
             digits_[digit + i] += (part ^ sign) - sign;
         }
-        use(digit, digit + 2);
         if (++pending_ == kMaxPending)
             carry();
     }
@@ -40,9 +51,9 @@ public:
         if (other.last_ < 0)
             return;
         carry();
+        use(other.first_, other.last_);
         for (int i = other.first_; i <= other.last_; ++i)
             digits_[i] += other.digits_[i];
-        use(other.first_, other.last_);
         carry();
     }
 
@@ -80,9 +91,14 @@ private:
     // Additions before carrying: each changes a digit by less than 2^32.
     static constexpr int kMaxPending = 1 << 29;
 
+    // Extends the used digits.
     void use(int first, int last) {
-        first_ = first < first_ ? first : first_;
-        last_ = last > last_ ? last : last_;
+        if (last_ < 0)
+            first_ = first, last_ = first - 1;
+        while (first_ > first)
+            digits_[--first_] = 0;
+        while (last_ < last)
+            digits_[++last_] = 0;
     }
 
     // Normalizes every used digit but the last to 0 … 2^32 - 1; the last keeps the sign.
@@ -104,9 +120,9 @@ private:
         }
     }
 
-    int64_t digits_[kDigits] = {};
-    // The digits that may differ from zero; the last is negative if there are none.
-    int first_ = kDigits, last_ = -1;
+    // Only the digits from the first to the last are defined; others are zero. The last is negative if there are none.
+    int64_t digits_[kDigits];
+    int first_ = 0, last_ = -1;
     int pending_ = 0;
 };
 

@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row
-    from opdiff.core.row_store import MapJobs
     from opdiff.report.parts import PartReference
 
     Value = str | float | int | bool | None
 
-MAX_ROWS_PER_PART = 1 << 14
+MAX_ROWS_PER_PART = 1 << 13
 """Number of rows of which writers hold all cells at a time."""
 
 METRICS = tuple(
@@ -54,11 +53,9 @@ def flat_table(comparison: Comparison) -> FlatTable:
     return next(iter_flat_tables(comparison, max(len(comparison.rows), 1)))
 
 
-def iter_flat_tables(
-    comparison: Comparison, max_rows: int = MAX_ROWS_PER_PART, map_jobs: MapJobs = map
-) -> Iterator[FlatTable]:
+def iter_flat_tables(comparison: Comparison, max_rows: int = MAX_ROWS_PER_PART) -> Iterator[FlatTable]:
     """Yield the table of `flat_table` in parts with the same columns; one part if there are no rows."""
-    yield from map_jobs(flat_part, flat_jobs(comparison, max_rows))
+    return map(flat_part, flat_jobs(comparison, max_rows))
 
 
 class FlatJob(Struct, frozen=True):
