@@ -163,7 +163,7 @@ class Row(Struct, frozen=True, gc=False):
         return self.golden.address if self.golden else None
 
 
-class GraphNode(Struct, frozen=True):
+class GraphNode(Struct, frozen=True, gc=False):
     """An operator of the target's network and its producers.
 
     Attributes:

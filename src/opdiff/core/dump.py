@@ -91,7 +91,7 @@ class Dump(Struct, frozen=True):
     skipped: tuple[SkippedPath, ...] = ()
 
 
-class SideTensor(Struct, frozen=True):
+class SideTensor(Struct, frozen=True, gc=False):
     """One tensor of one side: its data, or statistics only, or the problem due to which it has neither.
 
     Attributes:

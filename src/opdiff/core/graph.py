@@ -23,7 +23,7 @@ def parse_input(entry: str) -> tuple[str, int] | None:
     return name, int(number)
 
 
-class OutputDesc(Struct, frozen=True):
+class OutputDesc(Struct, frozen=True, gc=False):
     """One output of an operator, and the output of the original model that it holds.
 
     Attributes:
@@ -43,7 +43,7 @@ class OutputDesc(Struct, frozen=True):
     shape: Shape = ()
 
 
-class RuleOp(Struct, frozen=True):
+class RuleOp(Struct, frozen=True, gc=False):
     """An operator of a compiled model.
 
     Attributes:

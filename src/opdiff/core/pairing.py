@@ -37,7 +37,7 @@ class OpLabel(Struct, frozen=True, gc=False):
     golden: str
 
 
-class Pairing(Struct, frozen=True):
+class Pairing(Struct, frozen=True, gc=False):
     """Two tensors that should hold the same numbers, and the evidence for it.
 
     Attributes:
@@ -89,7 +89,7 @@ class Pairing(Struct, frozen=True):
         return self.target.nbytes + self.golden.nbytes
 
 
-class Unpaired(Struct, frozen=True):
+class Unpaired(Struct, frozen=True, gc=False):
     """A tensor, or a whole operator (`key` is `None`), without a partner, and the reason.
 
     Attributes:

@@ -69,7 +69,7 @@ class TensorKey(Struct, frozen=True, gc=False):
         return TensorKey(file_safe_name(self.op), self.slot, self.index)
 
 
-class TensorSpec(Struct, frozen=True):
+class TensorSpec(Struct, frozen=True, gc=False):
     """Element type, shape and layout of a stored tensor.
 
     Attributes:
@@ -94,7 +94,7 @@ class TensorSpec(Struct, frozen=True):
         return prod(self.shape)
 
 
-class Declared(Struct, frozen=True):
+class Declared(Struct, frozen=True, gc=False):
     """Properties of a pair that a rule file declares; empty if it does not.
 
     Attributes:
@@ -112,7 +112,7 @@ class Declared(Struct, frozen=True):
 NOTHING_DECLARED = Declared()
 
 
-class Tensor(Struct, frozen=True):
+class Tensor(Struct, frozen=True, gc=False):
     """A tensor in a file.
 
     Attributes:

@@ -62,7 +62,7 @@ class Location(Struct, frozen=True):
     step: int | None = None
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """One dump file: its path, its real base name, and the parsed name."""
 
     path: str

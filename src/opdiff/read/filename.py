@@ -39,7 +39,7 @@ GOLDEN_MANIFEST = "opdiff-golden.json"
 COMPANIONS = frozenset({"mapping.csv", "convert_failed_file_list.txt", GOLDEN_MANIFEST})
 
 
-class DumpName(Struct, frozen=True):
+class DumpName(Struct, frozen=True, gc=False):
     """`{op_type}.{op_name}[.{dump_number}].{task_id}[.{stream_id}].{timestamp}[.{type}.{context}.{thread}[.{device}]]`.
 
     Exception dumps have the kernel as `op_name`, and no type. Numbers that a name does not have are `None`. `suffix` is
@@ -91,7 +91,7 @@ class DumpName(Struct, frozen=True):
         return self.op_type == "Opdebug" and self.op_name == "Node_OpDebug"
 
 
-class GoldenName(Struct, frozen=True):
+class GoldenName(Struct, frozen=True, gc=False):
     """`{op_name}.{output_index}[.{timestamp}].npy`, or `.npz`, `.pb`, `.quant`; `reduced` to minimum and maximum."""
 
     op_name: str
