@@ -14,7 +14,7 @@ import pytest
 from command_line import COMMAND, run
 from made_dumps import Case, numbers, perturbed, rule
 from opdiff.sample.graph_mode import write_graph_sample
-from opdiff.workflows.compare import finished_units, measuring
+from opdiff.workflows.compare import finished_units, graph_tokens, measuring
 from opdiff.workflows.compare.batch import measure_batch
 
 if TYPE_CHECKING:
@@ -135,6 +135,48 @@ def test_graph_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str], spy: Spy
     spy.again()
     assert run(capsys, *words, tmp_path / "out", "--resume").code == 0
     assert sum(spy.calls) == total + 20
+
+
+def test_graph_mode_by_several_processes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes save the units that they measure, and find those of an earlier run."""
+    sample = write_graph_sample(str(tmp_path), ranks=2, tokens=3)
+    words = "compare", sample.target, sample.golden, "-m", "torchair", "-o"
+    assert run(capsys, *words, tmp_path / "plain").code == 0
+    monkeypatch.setattr(graph_tokens, "_MIN_PARALLEL_FILES", 0)
+    monkeypatch.setattr(graph_tokens, "_TOKENS_PER_JOB", 2)
+    monkeypatch.setattr(graph_tokens, "usable_cores", lambda: 2)
+    monkeypatch.setattr(measuring, "measure_batch", refuse)
+    with monkeypatch.context() as patch:
+        patch.setattr(finished_units, "remove_units", lambda _folder: None)
+        assert run(capsys, *words, tmp_path / "out", "--resume").code == 0
+    before = written_at(tmp_path / "out")
+    for path in list(before)[:3]:
+        path.unlink()
+    kept = dict(list(before.items())[3:])
+    with monkeypatch.context() as patch:
+        patch.setattr(finished_units, "remove_units", lambda _folder: None)
+        assert run(capsys, *words, tmp_path / "out", "--resume").code == 0
+    after = written_at(tmp_path / "out")
+    assert after.keys() == before.keys()
+    assert {path: after[path] for path in kept} == kept
+    assert len(before) == 6
+    results = sorted((tmp_path / "out").glob("*.csv"))
+    plain = sorted(tables(tmp_path / "plain").values())
+    assert sorted(path.read_bytes() for path in results) == sorted(plain * 2)
+    assert run(capsys, *words, tmp_path / "out", "--resume").code == 0
+    assert not (tmp_path / "out" / finished_units.FOLDER).exists()
+
+
+def refuse(*_arguments: object) -> None:
+    """Stand for what only other processes may do."""
+    raise AssertionError("measured by the client")
+
+
+def written_at(out: Path) -> dict[Path, int]:
+    """Return the saved units with the times when they were written."""
+    return {path: path.stat().st_mtime_ns for path in sorted((out / finished_units.FOLDER).iterdir())}
 
 
 def test_killed_run_is_continued(case: Case) -> None:

@@ -78,7 +78,7 @@ class Measuring(Struct, frozen=True):
             options.memory,
             options.in_process,
             cluster,
-            options.output if options.resume else "",
+            os.path.abspath(options.output) if options.resume else "",
         )
 
     @property
@@ -86,7 +86,7 @@ class Measuring(Struct, frozen=True):
         """Whether tokens of graph mode may be measured where they are read: nothing but their files is needed."""
         options = self.options
         is_plain = not options.metrics and options.conversions is None
-        return is_plain and self.cluster is None and not self.resume_folder and not self.in_process
+        return is_plain and self.cluster is None and not self.in_process
 
     @property
     def metric_names(self) -> tuple[str, ...]:
