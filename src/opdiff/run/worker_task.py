@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from opdiff.core.remote.hosts import add_own_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -117,6 +117,34 @@ def run_task(
     _prepare(task)
     jobs: Sequence[Job] = pickle.loads(task.pickled) if moved is None else moved.values  # noqa: S301  code of the client
     return TaskResults(pickle.dumps(function(jobs), pickle.HIGHEST_PROTOCOL), get_worker().address)
+
+
+class TaskCancelledError(Exception):
+    """The run was interrupted, or another copy of the task was faster: nobody needs the results."""
+
+
+def uncancelled(jobs: Iterable[Job]) -> Iterator[Job]:
+    """Yield jobs of a task that is running here as long as somebody needs its results.
+
+    Raises:
+        TaskCancelledError: the task was cancelled after the last job.
+    """
+    for job in jobs:
+        if _is_cancelled():
+            raise TaskCancelledError
+        yield job
+
+
+def _is_cancelled() -> bool:
+    """Return whether this thread runs a task of a worker that was cancelled; dask lets it run."""
+    from distributed import get_worker
+
+    try:
+        worker = get_worker()
+        running = worker.state.tasks.get(worker.get_current_task())
+    except (ValueError, KeyError):  # not in a task of a worker
+        return False
+    return running is None or running.state == "cancelled"
 
 
 def _prepare(task: Task[Job]) -> None:

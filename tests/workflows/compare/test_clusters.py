@@ -148,11 +148,9 @@ def test_killed_worker_costs_no_row(processes: ClusterProcesses, case: Case) -> 
     assert {row["Own"] for row in rows} == {"1"}
 
 
-@pytest.mark.parametrize("is_local", [False, True], ids=["scheduler", "local"])
-def test_interrupt(processes: ClusterProcesses, case: Case, is_local: bool) -> None:
+def test_interrupt_of_local_workers(case: Case) -> None:
     mark, command = write_slow(case, 400)
-    address = "local:2" if is_local else processes.address
-    running = subprocess.Popen([*command, "--cluster", address], stderr=subprocess.PIPE, start_new_session=True)
+    running = subprocess.Popen([*command, "--cluster", "local:2"], stderr=subprocess.PIPE, start_new_session=True)
     wait_for(mark)
     os.killpg(running.pid, signal.SIGINT)
     _, err = running.communicate(timeout=30)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from command_line import COMMAND, run
+from command_line import run
 from opdiff.core.errors import InputError
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import ge_dump, write_graph_sample
@@ -133,27 +130,3 @@ def test_headers_of_a_host_that_dies_are_an_error(
         with pytest.raises(InputError, match="npu-3"):
             inspect_path("host://npu-3/proc/self/cwd", Depth.SAMPLES, (lambda *_: None, lambda *_: None), cluster)
     processes.add_workers("npu-3")
-
-
-def test_interrupt(processes: ClusterProcesses, tmp_path: Path) -> None:
-    folder = tmp_path / "dump"
-    folder.mkdir()
-    values = np.zeros(1 << 20, np.float32)
-    for number in range(40):
-        (folder / f"Add.Add_{number}.1.6.{1706596911000000 + number}").write_bytes(ge_dump([values], [values]))
-    command = [*COMMAND, "inspect", str(folder), "--stats", "--cluster", processes.address]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
-    with find_cluster(processes.address) as cluster:
-        assert cluster is not None
-        while not _count_tasks(cluster):
-            assert running.poll() is None
-        os.killpg(running.pid, signal.SIGINT)
-        _, err = running.communicate(timeout=30)
-        assert (running.returncode, err.decode()) == (130, "opdiff: interrupted\n")
-        while _count_tasks(cluster):
-            pass
-
-
-def _count_tasks(cluster: object) -> int:
-    found: int = cluster._client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))  # type: ignore[attr-defined]  # of the connection
-    return found

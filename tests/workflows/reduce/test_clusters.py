@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import time
 from typing import TYPE_CHECKING
@@ -100,25 +99,6 @@ def test_killed_worker_costs_no_file(processes: ClusterProcesses, tmp_path: Path
     assert len([*folder.glob("*_min_max.npz")]) == 599
     # The damaged file is kept; a draft of the killed worker may be left.
     assert [path.name for path in folder.glob("Add.*") if path.suffix != ".npz"] == ["Add.Add_0.1.6.1706596911000000"]
-
-
-def test_interrupt(processes: ClusterProcesses, tmp_path: Path) -> None:
-    """What was reduced before is complete, and all other originals are there."""
-    folder = write_dump(tmp_path / "dump", 2000)
-    names = {path.name for path in folder.iterdir()}
-    command = [*COMMAND, "reduce", str(folder), "--cluster", processes.address]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for_result(folder)
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=30)
-    assert running.returncode == 130, err
-    assert err == ""
-    assert out.startswith("reduced: ")
-    # Workers finish their batches, so that files change while they are listed.
-    deadline = time.monotonic() + 30
-    while {path.name.removesuffix("_min_max.npz") for path in folder.glob("Add.*")} != names:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_file_that_a_killed_worker_has_reduced(tmp_path: Path) -> None:

@@ -198,12 +198,13 @@ def _measure_now(
 def measure_jobs(jobs: Sequence[Job]) -> list[Outcome]:
     """Return the outcomes of jobs, in order, measured in this thread of a worker."""
     from opdiff.core.moved_source import LocalFiles
+    from opdiff.run.worker_task import uncancelled
     from opdiff.workflows.compare.placement import localize_jobs
 
     with LocalFiles() as files:
         batch = measure_batch(localize_jobs(jobs, files), 1, lambda _done: None)
         outcomes = {job.number: outcome for job, outcome in batch.done}
-        outcomes |= {job.number: measure_job(job) for job in batch.left}
+        outcomes |= {job.number: measure_job(job) for job in uncancelled(batch.left)}
     return [outcomes[job.number] for job in jobs]
 
 

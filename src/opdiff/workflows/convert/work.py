@@ -107,8 +107,10 @@ def _convert_on_cluster(jobs: Sequence[ConvertJob], cluster: Cluster) -> Iterato
 
 
 def convert_files(jobs: Sequence[ConvertJob]) -> list[ConvertResult]:
-    """Convert some files."""
-    return [convert_file(job) for job in jobs]
+    """Convert some files on a worker; after an interrupt no further ones."""
+    from opdiff.run.worker_task import uncancelled
+
+    return [convert_file(job) for job in uncancelled(jobs)]
 
 
 def convert_file(job: ConvertJob) -> ConvertResult:

@@ -246,8 +246,10 @@ def _look_at_all(jobs: Sequence[TensorJob], cluster: Cluster | None) -> Iterable
 
 
 def read_folders(jobs: Sequence[FolderJob]) -> list[FolderContents]:
-    """Read the headers in some folders."""
-    return [read_contents(folder) for _, folder in jobs]
+    """Read the headers in some folders on a worker."""
+    from opdiff.run.worker_task import uncancelled
+
+    return [read_contents(folder) for _, folder in uncancelled(jobs)]
 
 
 def read_contents(folder: Folder) -> FolderContents:
@@ -296,8 +298,10 @@ def _reduced_dtypes(entry: Entry) -> list[str]:
 
 
 def look_at_each(jobs: Sequence[TensorJob]) -> list[TensorFacts]:
-    """Look at the data of some tensors."""
-    return [look_at(job) for job in jobs]
+    """Look at the data of some tensors on a worker."""
+    from opdiff.run.worker_task import uncancelled
+
+    return [look_at(job) for job in uncancelled(jobs)]
 
 
 def look_at(job: TensorJob) -> TensorFacts:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from opdiff.core.remote.hosts import url_on
 from opdiff.run.task_round import BatchWork, Place
+from opdiff.run.worker_task import uncancelled
 from opdiff.workflows.cluster import is_unread
 from opdiff.workflows.reduce.plan import find_ready, remove_drafts
 from opdiff.workflows.reduce.work import ReduceResult, reduce_file
@@ -67,8 +68,8 @@ class ReduceBatch(Struct, frozen=True):
     keep: bool
 
     def __call__(self, files: Sequence[ReducibleFile]) -> list[ReduceResult]:
-        """Reduce the files of a batch."""
-        return [self._reduce(file) for file in files]
+        """Reduce the files of a batch; after an interrupt no further ones."""
+        return [self._reduce(file) for file in uncancelled(files)]
 
     def _reduce(self, file: ReducibleFile) -> ReduceResult:
         """Reduce a file, unless a worker that was killed has just done so and removed it."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.run.task_round import BatchWork, Place
+from opdiff.run.worker_task import uncancelled
 from opdiff.workflows.replay.graph_replay import ChosenOperator, GraphReplayer, host_of_unit, not_replayable
 from opdiff.workflows.replay.on_workers import MIN_WEIGHT_BYTES, finished_here, in_order, is_unread_there
 
@@ -41,7 +42,9 @@ class GraphReplayBatch(Struct, frozen=True):
     def __call__(self, jobs: Sequence[GraphJob]) -> list[Replay | None]:
         """Return the operators of a batch, computed again; `None` for those of units that this process cannot read."""
         replayer = _replayer(self)
-        return [replayer.replay_chosen(job.chosen) if replayer.can_read(job.chosen) else None for job in jobs]
+        return [
+            replayer.replay_chosen(job.chosen) if replayer.can_read(job.chosen) else None for job in uncancelled(jobs)
+        ]
 
 
 def replay_on_workers(

@@ -25,6 +25,7 @@ from opdiff.core.reasons import kind_of
 from opdiff.core.remote.hosts import host_of
 from opdiff.pair.names import DumpIndex
 from opdiff.run.task_round import BatchWork, Place
+from opdiff.run.worker_task import uncancelled
 from opdiff.workflows.cluster import is_unread, path_for_workers
 from opdiff.workflows.compare.input_reader import ClusterReader
 from opdiff.workflows.compare.job import Job
@@ -97,7 +98,9 @@ class ReplayBatch(Struct, frozen=True):
         if replay_one is None:
             return [None] * len(jobs)
         with LocalFiles() as files:
-            return [replay_one(job.operator, self._golden(localize_jobs(job.golden, files))) for job in jobs]
+            return [
+                replay_one(job.operator, self._golden(localize_jobs(job.golden, files))) for job in uncancelled(jobs)
+            ]
 
     def _golden(self, jobs: Iterable[Job]) -> GoldenValues | None:
         if not self.has_golden:
