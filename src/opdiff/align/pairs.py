@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # Layouts that rule files may declare for each other.
 _CONFUSED_LAYOUTS = {"NCHW": "NHWC", "NHWC": "NCHW", "NCDHW": "NDHWC", "NDHWC": "NCDHW"}
-# Common layout of the tensors of two devices by the rank of the origin shape.
-_LAYOUT_BY_RANK = {4: "NCHW", 5: "NCDHW"}
+LAYOUT_BY_RANK = {4: "NCHW", 5: "NCDHW"}
+"""Usual layout of tensors by their rank, where none is recorded."""
 
 
 class AlignedPair(Struct, frozen=True):
@@ -216,7 +216,7 @@ def _to_logical(spec: TensorSpec, codes: AnyArray, custom: Conversions | None) -
 
     layout = LAYOUTS.find(spec.layout)
     axes = layout.axes if layout is not None and codes.ndim >= len(layout.axes) else ""
-    for name in (_LAYOUT_BY_RANK.get(len(spec.origin_shape or axes), "ND"), "ND"):
+    for name in (LAYOUT_BY_RANK.get(len(spec.origin_shape or axes), "ND"), "ND"):
         try:
             return convert(codes, spec, name, custom=custom)
         except LayoutError:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from opdiff.core.dtypes import Kind
 from opdiff.measure.reference.block_values import BlockValues, decode_block, real_codes, real_type
+from opdiff.measure.slices import MAX_SQUARED_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 # Longer axes are divided into this many slices of several indices each.
 _MAX_SLICES = 1 << 18
-# Larger errors are clipped before they are squared: their squares overflow.
-_MAX_SQUARED_ERROR = 1e150
 # Carriers have at least this share of the squared error, and are at most this fraction of all slices.
 _MIN_CARRIED_SHARE = 0.9
 _MAX_CARRIER_FRACTION = 0.1
@@ -215,7 +214,7 @@ class _Axis:
 
     def add(self, index: Index, absolute: Floats, finite: npt.NDArray[np.bool_]) -> None:
         index = index // self._width
-        errors = np.where(finite, np.minimum(absolute, _MAX_SQUARED_ERROR), 0.0)
+        errors = np.where(finite, np.minimum(absolute, MAX_SQUARED_ERROR), 0.0)
         slices = len(self._squares)
         self._squares += np.bincount(index, np.square(errors), slices)
         self._not_finite += np.bincount(index[~finite], minlength=slices)

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from opdiff.core.pictures import BINS
+from opdiff.measure.slices import MAX_SQUARED_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     Index = npt.NDArray[np.intp]
 
-# Larger values are clipped, and larger errors before they are squared: their sums and squares overflow.
-_MAX_VALUE, _MAX_SQUARED_ERROR = 1e300, 1e150
+# Larger values are clipped: their sums overflow.
+_MAX_VALUE = 1e300
 
 
 class GridAxis(NamedTuple):
@@ -119,7 +120,7 @@ def squared_errors(x: AnyArray, y: AnyArray) -> tuple[AnyArray, AnyArray]:
         errors = np.abs(x - y)
     errors[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
     is_special = ~np.isfinite(errors)
-    return np.square(np.minimum(np.where(is_special, 0.0, errors), _MAX_SQUARED_ERROR)), is_special
+    return np.square(np.minimum(np.where(is_special, 0.0, errors), MAX_SQUARED_ERROR)), is_special
 
 
 def _is_within(values: AnyArray, grid: Grid) -> AnyArray:

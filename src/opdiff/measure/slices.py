@@ -32,8 +32,8 @@ _BLOCK_ELEMENTS, _NUMPY_BLOCK_ELEMENTS = 1 << 10, 1 << 16
 _SAMPLE_RUN_LENGTH, _SAMPLE_RUNS = 64, 4096
 # The fractional parts of its multiples are distributed evenly, for any number of multiples.
 _GOLDEN_RATIO = 0.6180339887498949
-# Larger errors are clipped before they are squared: their squares overflow.
-_MAX_SQUARED_ERROR = 1e150
+MAX_SQUARED_ERROR = 1e150
+"""Larger errors are clipped before they are squared: their squares overflow."""
 
 
 class SlicedAxis(Struct, frozen=True):
@@ -132,9 +132,7 @@ def measure_slices(
             slices = indices // axis.stride % axis.extent // axis.width
             counts[number] += np.bincount(slices, minlength=axis.slices)
             not_finite[number] += np.bincount(slices[~finite], minlength=axis.slices)
-            squares[number] += np.bincount(
-                slices, np.square(np.minimum(finite_errors, _MAX_SQUARED_ERROR)), axis.slices
-            )
+            squares[number] += np.bincount(slices, np.square(np.minimum(finite_errors, MAX_SQUARED_ERROR)), axis.slices)
             np.maximum.at(largest[number], slices, finite_errors)
     columns = zip(counts, not_finite, squares, largest, strict=True)
     return [tuple(map(SliceSums, *(column.tolist() for column in axis_columns))) for axis_columns in columns]

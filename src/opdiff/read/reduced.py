@@ -23,12 +23,13 @@ SCHEMA = "opdiff.reduced"
 VERSION = 1
 MEMBER = "opdiff.json"
 """Member of a reduced archive with all statistics; the other members have minimum and maximum only."""
+SLOT_NAMES = {Slot.INPUT: "inputs", Slot.OUTPUT: "outputs"}
+"""Names of the arrays, and of the lists in the JSON."""
 
 _MAX_JSON_NBYTES = 64 << 20
 _MAX_TENSORS = 100_000
 _MAX_BINS = 1 << 16
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-_SLOTS = {Slot.INPUT: "inputs", Slot.OUTPUT: "outputs"}
 
 
 def read_reduced(path: str, name: str = "") -> dict[Slot, tuple[TensorStats, ...]]:
@@ -54,7 +55,7 @@ def parse_stats(text: bytes, path: str) -> dict[Slot, tuple[TensorStats, ...]]:
         if document["schema"] != SCHEMA or document["version"] != VERSION:
             schema, version = str(document["schema"]), str(document["version"])
             raise DumpError(path, because("read.reduced_schema", schema=schema, version=version))
-        return {slot: tuple(_stats(item) for item in document[key]) for slot, key in _SLOTS.items()}
+        return {slot: tuple(_stats(item) for item in document[key]) for slot, key in SLOT_NAMES.items()}
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise DumpError(path, because("read.reduced_unreadable", error=repr(error))) from error
 
@@ -131,10 +132,10 @@ def _trailing_bytes(path: str, tensor: Tensor) -> bytes:
 
 def _archive(tensors: tuple[Tensor, ...], path: str) -> dict[Slot, tuple[TensorStats, ...]]:
     arrays = {tensor.name: tensor for tensor in tensors}
-    missing = [name for name in _SLOTS.values() if name not in arrays]
+    missing = [name for name in SLOT_NAMES.values() if name not in arrays]
     if missing:
         raise DumpError(path, because("read.reduced_missing", names=tuple(missing)))
-    return {slot: _rows(arrays[name], path) for slot, name in _SLOTS.items()}
+    return {slot: _rows(arrays[name], path) for slot, name in SLOT_NAMES.items()}
 
 
 def _rows(tensor: Tensor, path: str) -> tuple[TensorStats, ...]:

@@ -7,18 +7,14 @@ golden = "npu-1:/data/golden/rank_0"
 
 from __future__ import annotations
 
-import tomllib
-
 import msgspec
 from msgspec import Struct
 
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import read_input
 from opdiff.core.reasons import because
 from opdiff.core.remote.hosts import host_url
-
-_MAX_NBYTES = 16 << 20
+from opdiff.read.toml_file import read_toml
 
 
 class RankSides(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,12 +35,9 @@ def read_rank_table(path: str) -> dict[int, RankSides]:
         InputError: it cannot be read, or has another form.
     """
     try:
-        content = tomllib.loads(read_input(path, _MAX_NBYTES).decode())
-        table = msgspec.convert(content, _Table)
+        table = msgspec.convert(read_toml(path), _Table)
         ranks = {int(number): sides for number, sides in table.rank.items()}
-    except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(path, because("read.not_rank_table", error=str(error))) from error
     if not ranks:
         raise InputError(path, because("read.no_rank_in_table"))

@@ -8,21 +8,17 @@ layout = "NCHW"                 # of the golden array, where it matters; may be 
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import open_input
 from opdiff.core.manual_pair import ManualPair, parse_key
 from opdiff.core.reasons import because
+from opdiff.read.toml_file import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.tensor import TensorKey
-
-
-_MAX_BYTES = 64 << 20
 
 
 def read_pairs(path: str) -> tuple[ManualPair, ...]:
@@ -31,13 +27,7 @@ def read_pairs(path: str) -> tuple[ManualPair, ...]:
     Raises:
         InputError: it cannot be read, or is not of the form above.
     """
-    try:
-        with open_input(path) as file:
-            content = tomllib.loads(file.read(_MAX_BYTES).decode())
-    except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(path, because("rules.not_toml", error=str(error))) from error
+    content = read_toml(path)
     items = content.get("pair")
     if not isinstance(items, list) or set(content) != {"pair"}:
         raise InputError(path, because("rules.pair_tables"))

@@ -11,16 +11,12 @@ blocks = 1                          # 3 for a projection to query, key and value
 
 from __future__ import annotations
 
-import tomllib
-
 import msgspec
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import read_input
 from opdiff.core.reasons import because
 from opdiff.core.shards import ShardRules
-
-_MAX_NBYTES = 16 << 20
+from opdiff.read.toml_file import read_toml
 
 
 def read_shards(path: str) -> ShardRules:
@@ -30,14 +26,9 @@ def read_shards(path: str) -> ShardRules:
         InputError: it cannot be read, or has another form.
     """
     try:
-        content = tomllib.loads(read_input(path, _MAX_NBYTES).decode())
-        rules = msgspec.convert(content, ShardRules)
-    except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        rules = msgspec.convert(read_toml(path), ShardRules)
     except msgspec.ValidationError as error:
         raise InputError(path, because("rules.not_shards", error=str(error))) from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(path, because("rules.not_toml", error=str(error))) from error
     if len(set(rules.ranks)) < len(rules.ranks):
         raise InputError(path, because("rules.rank_twice"))
     if any(rule.blocks < 1 for rule in rules.shard):

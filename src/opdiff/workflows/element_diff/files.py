@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from opdiff.align.pairs import LAYOUT_BY_RANK
 from opdiff.core import codes as elements
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.dtypes import Kind
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 _LONGEST_ENDING = "_relative_error_topn.csv"
 _MAPPING_FILE = "simple_op_mapping.csv"
 _SEPARATORS = str.maketrans("/\\\0\r\n", "_____")
-_LABELS_BY_RANK = {4: "NCHW", 5: "NCDHW"}
 # Positions of smaller rank are padded with zeros.
 _MIN_POSITION_AXES = 4
 
@@ -71,7 +71,7 @@ class RowFormat(Struct, frozen=True):
         """Return the format for tensors of a shape; `axis_labels` may be empty."""
         rank = len(shape)
         if len(axis_labels) != rank:
-            axis_labels = _LABELS_BY_RANK.get(rank, "NCHW" if rank < _MIN_POSITION_AXES else "")
+            axis_labels = LAYOUT_BY_RANK.get(rank, "NCHW" if rank < _MIN_POSITION_AXES else "")
         position = " ".join(axis_labels or (f"axis{axis}" for axis in range(rank))) if rank else "ID"
         axes = max(rank, _MIN_POSITION_AXES) if rank else 0
         absolute = "%d" if _is_integer(target) and _is_integer(golden) else "%.9g"

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from opdiff.align import LAYOUTS, Tile
 from opdiff.align.element_reader import ElementReader
+from opdiff.align.pairs import LAYOUT_BY_RANK
 from opdiff.align.plain import is_plain
 from opdiff.core.errors import LayoutError
 from opdiff.core.explanation import ExplanationKind
@@ -41,7 +42,6 @@ _TILED_LAYOUTS = (
 _TILES = (Tile(16, 16), Tile(32, 16), Tile(8, 16), Tile(64, 16))
 # Channel orders of swapped colours (RGB and BGR), without and with an alpha channel.
 _COLOUR_ORDERS = {3: (2, 1, 0), 4: (2, 1, 0, 3)}
-_LABELS_BY_RANK = {4: "NCHW", 5: "NCDHW"}
 
 
 class Hypothesis(Struct, frozen=True):
@@ -205,7 +205,7 @@ def _layouts(context: HypothesisContext) -> Iterator[Hypothesis]:
 def _axes_in_layout(context: HypothesisContext, name: str, tile: Tile) -> tuple[SplitAxis, ...] | None:
     """Return the strides of the elements in a layout; `None` if it cannot hold them."""
     layout = LAYOUTS.find(name)
-    labels = context.axis_labels or _LABELS_BY_RANK.get(len(context.shape), "")
+    labels = context.axis_labels or LAYOUT_BY_RANK.get(len(context.shape), "")
     if layout is None or (layout.axes and sorted(layout.axes) != sorted(labels)):
         return None
     to_layout = [labels.index(label) for label in layout.axes] or list(range(len(context.shape)))

@@ -17,7 +17,7 @@ from opdiff.core.errors import DumpError, LayoutError, OpdiffError
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
-from opdiff.read.reduced import MEMBER, SCHEMA, VERSION, read_reduced
+from opdiff.read.reduced import MEMBER, SCHEMA, SLOT_NAMES, VERSION, read_reduced
 from opdiff.workflows.convert.byte_copy import npy_header
 from opdiff.workflows.reduce.plan import is_open_for_writing, stamp_of
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     FileStats = Mapping[Slot, tuple[TensorStats, ...]]
 
-_SLOTS = {Slot.INPUT: "inputs", Slot.OUTPUT: "outputs"}
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -109,7 +108,7 @@ def _write(draft: IO[bytes], stats: FileStats, file: ReducibleFile) -> None:
         draft.write(_npy((2,), [_extreme(only.minimum), _extreme(only.maximum)]) + text)
         return
     with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
-        for slot, name in _SLOTS.items():
+        for slot, name in SLOT_NAMES.items():
             ends = [_extreme(end) for item in stats[slot] for end in (item.minimum, item.maximum)]
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", _ZIP_EPOCH), _npy((len(stats[slot]), 2), ends))
         archive.writestr(zipfile.ZipInfo(MEMBER, _ZIP_EPOCH), text)
@@ -126,7 +125,7 @@ def _extreme(value: float | None) -> float:
 
 
 def _document(stats: FileStats) -> dict[str, object]:
-    lists = {name: [_item(item) for item in stats[slot]] for slot, name in _SLOTS.items()}
+    lists = {name: [_item(item) for item in stats[slot]] for slot, name in SLOT_NAMES.items()}
     return {"schema": SCHEMA, "version": VERSION, **lists}
 
 

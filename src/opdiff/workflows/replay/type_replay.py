@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.align import convert
+from opdiff.align.pairs import LAYOUT_BY_RANK
 from opdiff.core.dtypes import FLOAT32, Kind
 from opdiff.core.errors import InputError, OpdiffError
 from opdiff.core.graph import parse_input
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 _OPSET = 17
 _ELEMENTS = {dtype.name: number for number, dtype in ELEMENT_TYPES.items()}
 _PLAIN = frozenset({"ND", "NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "NC", "CN", "NCL"})
-_LAYOUT_BY_RANK = {4: "NCHW", 5: "NCDHW"}
 
 
 class TypeContext(Struct, frozen=True):
@@ -279,7 +279,7 @@ def _layout(operator: RuleOp, stored: str, rank: int) -> str:
         described = operator.output(0)
         if described is not None and described.layout in _PLAIN and len(described.layout) == rank:
             return described.layout
-    return _LAYOUT_BY_RANK.get(rank, "ND") if stored != "ND" else stored
+    return LAYOUT_BY_RANK.get(rank, "ND") if stored != "ND" else stored
 
 
 def _element(dtype: DType) -> int:
