@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bench.presets import Preset
     from opdiff.core.pairing import Pairing
     from opdiff.run.cluster import Cluster
-    from opdiff.workflows.compare.job import Outcome
+    from opdiff.workflows.compare.job import JobOutcome
 
 MIB = 1 << 20
 EMPTY_TASKS = 2000
@@ -108,7 +108,7 @@ def report(engine: str, case: Case, cost: Cost) -> None:
 
 
 def run_jobs(cluster: Cluster, jobs: Sequence[Job]) -> None:
-    work: BatchWork[Job, Outcome] = BatchWork(measure_jobs, lambda job, _reason: died(job), lambda job: job.weight)
+    work: BatchWork[Job, JobOutcome] = BatchWork(measure_jobs, lambda job, _reason: died(job), lambda job: job.weight)
     for _job, _outcome in cluster.run(work, jobs):
         pass
 

@@ -25,7 +25,7 @@ from opdiff.core.judgement import (
 from opdiff.core.reasons import because, quoted, render
 from opdiff.core.stages import ChainVerdict, Change, Loss, Stage, StageKind, Step
 from opdiff.judge.change_causes import is_not_fused, possible_changes
-from opdiff.judge.fusion_off import fusion_off_commands
+from opdiff.judge.fusion_switches import fusion_off_commands
 from opdiff.judge.steps import judge_chain, step_loss
 
 WHOLE = Coverage(4, 4, 4)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import ErrorKind, Verdict
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Reason
-    from opdiff.judge.error_distribution import ErrorDistribution
+    from opdiff.judge.deviating_elements import DeviatingElements
     from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.network import Network
     from opdiff.judge.origins import CreatedError
@@ -50,12 +50,12 @@ class CauseContext(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True):
-    """One tensor with an error, and the distribution of the error over its elements."""
+    """One tensor with an error, and the elements that deviate."""
 
     created: CreatedError
     metrics: Metrics
     row: Row
-    distribution: ErrorDistribution
+    deviating: DeviatingElements
     context: CauseContext
 
     @property

@@ -11,7 +11,7 @@ from opdiff.core.tensor import coordinates
 from opdiff.judge.cases import Case, Cause, content_of
 from opdiff.judge.computations import wrong_computation
 from opdiff.judge.concentration import few_elements, is_in_slice, one_channel
-from opdiff.judge.error_distribution import error_distribution
+from opdiff.judge.deviating_elements import deviating_elements
 from opdiff.judge.error_magnitude import equal_share, golden_peak, ratio
 from opdiff.judge.error_model import Propagation
 from opdiff.judge.limits import DEFAULTS, coarser
@@ -56,8 +56,8 @@ def find_cause(error: CreatedError, context: CauseContext) -> Cause:
     metrics = row.metrics
     if metrics is None:
         return Cause(ErrorKind.UNKNOWN, (because("judge.not_measured"),))
-    distribution = error_distribution(metrics, error.magnitude, row.shape or (), error.budget.unavoidable)
-    case = Case(error, metrics, row, distribution, context)
+    deviating = deviating_elements(metrics, error.magnitude, row.shape or (), error.budget.unavoidable)
+    case = Case(error, metrics, row, deviating, context)
     found = _explained(next(cause for test in _TESTS if (cause := test(case)) is not None), case)
     is_own = found.kind in (ErrorKind.OVERFLOW, ErrorKind.MEMORY)
     if error.is_input and not is_own and _is_model_input(error, context.network):
@@ -212,7 +212,7 @@ def _linear(case: Case) -> Cause | None:
 
 def _clipped(case: Case) -> Cause | None:
     """Target values end where golden values continue, and the others are good."""
-    metrics, share = case.metrics, case.distribution.share
+    metrics, share = case.metrics, case.deviating.share
     ends = metrics.target_min, metrics.target_max, metrics.golden_min, metrics.golden_max
     if any(end is None for end in ends) or metrics.worst_target is None or metrics.worst_golden is None:
         return None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Fact, Reason
     from opdiff.judge.cases import Case
 
-# Limits of `ErrorDistribution.effective_share`: of errors in one channel, and of errors in a few elements.
+# Limits of `DeviatingElements.effective_share`: of errors in one channel, and of errors in a few elements.
 _MAX_CHANNEL_SHARE = 0.03
 _MAX_OUTLIER_SHARE = 0.004
 # In small tensors a few elements are a larger share: at most this many of at least that many.
@@ -68,15 +68,15 @@ def _worst_element(case: Case) -> Reason:
 
 def _few_by_metrics(case: Case) -> Cause | None:
     """Few elements, or as many as a channel has, deviate by the metrics alone."""
-    distribution, count = case.distribution, case.metrics.count
-    carriers = distribution.effective_share * count
+    deviating, count = case.deviating, case.metrics.count
+    carriers = deviating.effective_share * count
     is_far = case.magnitude.error > 4 * case.created.budget.allowed
-    is_few = distribution.effective_share <= _MAX_OUTLIER_SHARE or (carriers <= _MAX_OUTLIERS and is_far)
-    if is_few and distribution.count <= _MAX_DEVIATING_RATIO * max(carriers, 1.0):
+    is_few = deviating.effective_share <= _MAX_OUTLIER_SHARE or (carriers <= _MAX_OUTLIERS and is_far)
+    if is_few and deviating.count <= _MAX_DEVIATING_RATIO * max(carriers, 1.0):
         few = because("judge.few_elements", count=max(round(carriers), 1), total=count)
         return Cause(ErrorKind.OUTLIERS, (few, _worst_element(case)))
-    if distribution.axis is None or distribution.effective_share > _MAX_CHANNEL_SHARE or case.is_quantized:
+    if deviating.axis is None or deviating.effective_share > _MAX_CHANNEL_SHARE or case.is_quantized:
         return None
-    off = because("judge.deviating_elements", count=distribution.count, total=count, share=distribution.share)
-    channel = because("judge.one_channel", extent=distribution.extent, axis=distribution.axis)
+    off = because("judge.deviating_elements", count=deviating.count, total=count, share=deviating.share)
+    channel = because("judge.one_channel", extent=deviating.extent, axis=deviating.axis)
     return Cause(ErrorKind.CHANNEL, (off, channel, _worst_element(case)))

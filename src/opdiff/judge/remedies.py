@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import Mode
 from opdiff.core.judgement import ErrorKind
-from opdiff.judge.fusion_off import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
+from opdiff.judge.fusion_switches import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
 from opdiff.judge.quantized_layers import end_layers, quantized_layer
 
 if TYPE_CHECKING:

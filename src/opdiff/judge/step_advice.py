@@ -13,7 +13,7 @@ from opdiff.core.stages import Change, Loss
 from opdiff.judge.advice import fault_sentence, remedy_sentence
 from opdiff.judge.change_causes import is_not_fused, is_on_quantized_values
 from opdiff.judge.error_model import is_quantizing
-from opdiff.judge.fusion_off import FUSION_OFF_FILE, fusion_off_commands
+from opdiff.judge.fusion_switches import FUSION_OFF_FILE, fusion_off_commands
 from opdiff.judge.quantized_layers import end_layers
 from opdiff.judge.remedies import FUSION_SWITCH
 

@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
+from opdiff.pair.by_names import iter_plain_pairs
 from opdiff.pair.by_rules import PairingContext, iter_pairs, iter_unknown_pairs
+from opdiff.pair.dump_index import DumpIndex
 from opdiff.pair.fusion_off import FusionOffGolden, relabel
 from opdiff.pair.golden import NamedGolden
 from opdiff.pair.groups import group_rules
 from opdiff.pair.manual import override
-from opdiff.pair.names import DumpIndex
-from opdiff.pair.plain import iter_plain_pairs
 from opdiff.pair.quantization import find_quantized, merge_quantization
 from opdiff.pair.scenario import Scenario, choose
 from opdiff.pair.selection import select

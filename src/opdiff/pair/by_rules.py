@@ -11,9 +11,9 @@ from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.pairing import OpLabel, Pairing, Unpaired
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
+from opdiff.pair.dump_index import NameIndex, with_nearest
 from opdiff.pair.golden import Found
 from opdiff.pair.groups import NOT_RUN_TYPES, Relation, is_inner_part
-from opdiff.pair.names import NameIndex, with_nearest
 from opdiff.pair.trace import trace
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor
+    from opdiff.pair.dump_index import DumpIndex
     from opdiff.pair.golden import GoldenSide
     from opdiff.pair.groups import Group, GroupedModel, OpKey
-    from opdiff.pair.names import DumpIndex
 
 
 _DEQUANT_SUFFIXES = ("_dequant_layer", "AscendDequant", "_dequant")

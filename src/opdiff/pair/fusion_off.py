@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
+    from opdiff.pair.dump_index import DumpIndex
     from opdiff.pair.groups import GroupedModel
-    from opdiff.pair.names import DumpIndex
     from opdiff.pair.trace import OriginalTensor
 
     TensorRef = tuple[str, int]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from opdiff.core.dump import DumpedOp
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor
-    from opdiff.pair.names import DumpIndex
+    from opdiff.pair.dump_index import DumpIndex
     from opdiff.pair.trace import OriginalTensor
 
 

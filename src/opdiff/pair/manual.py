@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opdiff.core.manual_pair import ManualPair
     from opdiff.core.pairing import PairingResult
     from opdiff.core.tensor import Tensor
-    from opdiff.pair.names import DumpIndex
+    from opdiff.pair.dump_index import DumpIndex
 
 
 def override(

@@ -44,14 +44,14 @@ class Unmatched(Struct, frozen=True):
     reason: Reason
 
 
-class Batch(Struct, frozen=True):
+class MatchedFolders(Struct, frozen=True):
     """Folders with rules and folders without, in the order of devices, models and steps."""
 
     jobs: tuple[BatchJob, ...]
     unmatched: tuple[Unmatched, ...]
 
 
-def match_rules(rule_files: Sequence[RuleFile], folders: Iterable[ModelFolder]) -> Batch:
+def match_rules(rule_files: Sequence[RuleFile], folders: Iterable[ModelFolder]) -> MatchedFolders:
     """Find the rules of each folder by the name of the model, else by its graph number."""
     by_graph = {graph.name: rules for rules in rule_files for graph in rules.graphs if graph.name}
     by_number: dict[str, list[str]] = defaultdict(list)
@@ -59,7 +59,7 @@ def match_rules(rule_files: Sequence[RuleFile], folders: Iterable[ModelFolder]) 
         if (number := _graph_number(name)) is not None:
             by_number[number].append(name)
     found = [_match(folder, by_graph, by_number) for folder in sorted(folders, key=_order)]
-    return Batch(
+    return MatchedFolders(
         tuple(item for item in found if isinstance(item, BatchJob)),
         tuple(item for item in found if isinstance(item, Unmatched)),
     )

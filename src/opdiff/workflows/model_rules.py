@@ -12,7 +12,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.read.rules.atc_document import listed, to_document
 from opdiff.read.rules.description import ModelKind, read_description, require_kind
-from opdiff.read.rules.wire import MessageError
+from opdiff.read.rules.message_fields import MessageError
 
 if TYPE_CHECKING:
     from opdiff.core.reasons import Reason

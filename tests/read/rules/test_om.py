@@ -28,10 +28,10 @@ from model_files import (
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.read.rules import read_model, read_rules
+from opdiff.read.rules.message_fields import MessageError
 from opdiff.read.rules.model import READ_ATTRIBUTES, to_rules
 from opdiff.read.rules.model_message import parse_model
 from opdiff.read.rules.model_schema import ELEMENT_TYPES
-from opdiff.read.rules.wire import MessageError
 
 if TYPE_CHECKING:
     from opdiff.core.graph import RuleFile

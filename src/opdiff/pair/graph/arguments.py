@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from opdiff.core.graph import TextOp
-    from opdiff.pair.graph.golden_values import FxFile, GoldenValue
+    from opdiff.pair.graph.fx_values import FxFile, FxValue
     from opdiff.pair.graph.matches import Edge, Matches
 
     Argument = tuple[int, int]
     # Values that an edge may have, and for each node that reads it which of its arguments they are.
-    Options = dict[GoldenValue, list[tuple[str, frozenset[Argument]]]]
+    Options = dict[FxValue, list[tuple[str, frozenset[Argument]]]]
 
 _BY_ARGUMENT, _BY_CONTENT = 0.95, 0.6
 
@@ -66,7 +66,7 @@ class ArgumentMatcher:
         self._known = known
         self._owners = [op for op in self._graph.operators.values() if any(op.output_names)]
         self._reads = {op.name: tuple(self._find_reads(op)) for op in self._owners}
-        self.candidates: dict[Edge, tuple[GoldenValue, ...]] = {}
+        self.candidates: dict[Edge, tuple[FxValue, ...]] = {}
 
     def decide(self) -> bool:
         """Decide on as many edges as the evidence allows; return whether one was decided."""
@@ -188,9 +188,9 @@ class ArgumentMatcher:
         best = [value for value in best if value.stored.dtype == dtype] or best
         return {value: options[value] for value in best}
 
-    def _accepted(self, use: Use) -> dict[GoldenValue, set[Argument]]:
+    def _accepted(self, use: Use) -> dict[FxValue, set[Argument]]:
         """Values that would make a read an argument of its node, and which argument."""
-        accepted: dict[GoldenValue, set[Argument]] = defaultdict(set)
+        accepted: dict[FxValue, set[Argument]] = defaultdict(set)
         files = self._values.arguments(use.node)
         for file in files:
             argument = (file.index, file.element)
@@ -200,7 +200,7 @@ class ArgumentMatcher:
         role = argument_of(use.node, use.read.reader, use.read.index, Counter(file.index for file in files))
         return {value: {role} for value, found in accepted.items() if role in found} if role else accepted
 
-    def _before(self, argument: FxFile, read: Read) -> Iterator[GoldenValue]:
+    def _before(self, argument: FxFile, read: Read) -> Iterator[FxValue]:
         """Values that become an argument on the way of a read, the argument itself first."""
         value = self._values.of_file(argument)
         yield value
@@ -209,7 +209,7 @@ class ArgumentMatcher:
             if before is not None and before is not value:
                 yield before
 
-    def _fits(self, value: GoldenValue, edge: Edge) -> bool:
+    def _fits(self, value: FxValue, edge: Edge) -> bool:
         return value.has_shape(self._known.shape(edge)) and are_alike(value.stored.dtype, self._known.dtype(edge))
 
     # Decisions

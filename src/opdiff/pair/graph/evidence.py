@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from opdiff.core.graph import TextGraph
     from opdiff.core.tensor import Shape
     from opdiff.pair.graph.contents import Stored
-    from opdiff.pair.graph.golden_values import GoldenValue, GoldenValues
+    from opdiff.pair.graph.fx_values import FxValue, FxValues
     from opdiff.pair.graph.matches import Edge, Match
 
 
 class Evidence:
     """The golden values of the edges of one graph in one token."""
 
-    def __init__(self, graph: TextGraph, values: GoldenValues, dumped: Mapping[Edge, Stored]) -> None:
+    def __init__(self, graph: TextGraph, values: FxValues, dumped: Mapping[Edge, Stored]) -> None:
         """Collect the evidence.
 
         Args:
@@ -54,7 +54,7 @@ class Evidence:
         """Return the shape of an edge, where it is known."""
         return self._matches.shape(edge)
 
-    def candidates(self, edge: Edge) -> tuple[GoldenValue, ...]:
+    def candidates(self, edge: Edge) -> tuple[FxValue, ...]:
         """Return the golden values that an undecided edge may have."""
         return self._candidates.get(edge, ())
 

@@ -13,7 +13,7 @@ from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 from opdiff.pair.graph.contents import Stored, same_numbers
 from opdiff.pair.graph.evidence import Evidence
-from opdiff.pair.graph.golden_values import FxFile, GoldenValues
+from opdiff.pair.graph.fx_values import FxFile, FxValues
 from opdiff.pair.graph.matches import CONSTANTS, FX_TENSOR, GRAPH_INPUTS
 from opdiff.pair.graph.movement import moves
 
@@ -44,7 +44,7 @@ class FxPairing:
         self._graph = graph
         self._golden = golden.operators
         self._tensors: dict[tuple[str, Slot, int, int], SideTensor] = {}
-        values = GoldenValues(self._files(golden.operators.values()))
+        values = FxValues(self._files(golden.operators.values()))
         resolved = {
             op.name: (op, found) for op in target.operators.values() if (found := names.resolve(op)) is not None
         }

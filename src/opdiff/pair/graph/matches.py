@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.pair.graph.contents import Stored
-    from opdiff.pair.graph.golden_values import FxFile, GoldenValue, GoldenValues
+    from opdiff.pair.graph.fx_values import FxFile, FxValue, FxValues
 
 Edge = tuple[str, int]
 
@@ -36,7 +36,7 @@ _CERTAIN, _CONVERTED = 1.0, 0.95
 class Match(Struct, frozen=True):
     """Golden value of an edge with evidence and confidence; `file` is the file that the text names."""
 
-    value: GoldenValue
+    value: FxValue
     reason: Reason
     confidence: float
     file: FxFile | None = None
@@ -45,7 +45,7 @@ class Match(Struct, frozen=True):
 class Matches:
     """Golden values of edges, and the values that follow from them."""
 
-    def __init__(self, graph: TextGraph, values: GoldenValues, dumped: Mapping[Edge, Stored]) -> None:
+    def __init__(self, graph: TextGraph, values: FxValues, dumped: Mapping[Edge, Stored]) -> None:
         """Take the names of the text and follow movements from them.
 
         Args:
@@ -68,7 +68,7 @@ class Matches:
         """Return the golden value of an edge and its evidence."""
         return self._found.get(edge)
 
-    def value(self, edge: Edge) -> GoldenValue | None:
+    def value(self, edge: Edge) -> FxValue | None:
         """Return the golden value of an edge."""
         match = self._found.get(edge)
         return match.value if match is not None else None
@@ -170,14 +170,14 @@ class Matches:
         elif op.op_type == CAST and holds(self.dtype(result), self.dtype(source)):
             self._found[source] = _converted(known, op)
 
-    def moved(self, value: GoldenValue, chain: Iterable[TextOp], source: Edge) -> GoldenValue | None:
+    def moved(self, value: FxValue, chain: Iterable[TextOp], source: Edge) -> FxValue | None:
         """Return the result of moving a golden value from an edge through operators, if FX has it."""
         dtype = value.stored.dtype
         for op in chain:
             dtype = self.dtype((op.name, 0)) or dtype if op.op_type == CAST else dtype
         return self._found_at(value, self._path(chain, source), dtype)
 
-    def moved_back(self, value: GoldenValue, chain: Iterable[TextOp], source: Edge) -> GoldenValue | None:
+    def moved_back(self, value: FxValue, chain: Iterable[TextOp], source: Edge) -> FxValue | None:
         """Return the golden value at an edge from which operators make another one, if FX has it."""
         path = self._path(chain, source)
         dtype = value.stored.dtype
@@ -198,7 +198,7 @@ class Matches:
             source = (op.name, 0)
         return Path(tuple(steps))
 
-    def _found_at(self, value: GoldenValue, path: Path | None, dtype: str) -> GoldenValue | None:
+    def _found_at(self, value: FxValue, path: Path | None, dtype: str) -> FxValue | None:
         """The golden value with the elements of another one, moved along a path."""
         if path is None:
             return None
@@ -261,7 +261,7 @@ def _descriptor_shape(op: TextOp) -> Shape | None:
     return shape if shape is not None and all(extent >= 0 for extent in shape) else None
 
 
-def _moved(known: Match, value: GoldenValue, op: TextOp, other: Edge) -> Match:
+def _moved(known: Match, value: FxValue, op: TextOp, other: Edge) -> Match:
     reason = because("pair.moved", name=op.name, op_type=op.op_type, tensor=f"{other[0]}:{other[1]}")
     return Match(value, reason, known.confidence)
 

@@ -44,8 +44,8 @@ def read_model(path: str) -> tuple[Model, ModelKind]:
 
 
 def _parse(path: str, description: Description) -> Model:
+    from opdiff.read.rules.message_fields import MessageError
     from opdiff.read.rules.model_message import parse_model
-    from opdiff.read.rules.wire import MessageError
 
     try:
         models = [parse_model(message) for message in description.messages]

@@ -15,7 +15,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input
 from opdiff.core.reasons import because
 from opdiff.read.rules.c_escapes import unescape
-from opdiff.read.rules.model import READ_ATTRIBUTES, Model, ModelGraph, ModelOp, TensorDesc
+from opdiff.read.rules.model import READ_ATTRIBUTES, CompiledGraph, Model, ModelOp, TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -135,9 +135,9 @@ def _decode(content: bytes) -> _Document:
         return _DOCUMENT.decode(json.dumps(accepted))
 
 
-def _graph(graph: _Graph, path: str) -> ModelGraph:
+def _graph(graph: _Graph, path: str) -> CompiledGraph:
     operators = [_operator(_decode_operator(raw, f"{path}.op[{number}]")) for number, raw in enumerate(graph.op)]
-    return ModelGraph(graph.name, tuple(operators))
+    return CompiledGraph(graph.name, tuple(operators))
 
 
 def _decode_operator(raw: Raw, path: str) -> _Operator:

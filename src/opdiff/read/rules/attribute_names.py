@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.reasons import because
-from opdiff.read.rules.wire import MessageError
+from opdiff.read.rules.message_fields import MessageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

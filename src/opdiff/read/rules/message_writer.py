@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from opdiff.core.reasons import because
+from opdiff.read.rules.message_fields import FIXED32, LENGTH, VARINT
 from opdiff.read.rules.model_schema import ENUMS, MESSAGES
-from opdiff.read.rules.wire import FIXED32, LENGTH, VARINT
 
 if TYPE_CHECKING:
     from opdiff.core.reasons import Reason

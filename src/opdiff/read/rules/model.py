@@ -90,7 +90,7 @@ class OmHeader(Struct, frozen=True):
     is_dynamic: bool
 
 
-class ModelGraph(Struct, frozen=True):
+class CompiledGraph(Struct, frozen=True):
     """One graph; the first of a model is its root."""
 
     name: str
@@ -109,7 +109,7 @@ class Model(Struct, frozen=True):
     """
 
     name: str
-    graphs: tuple[ModelGraph, ...]
+    graphs: tuple[CompiledGraph, ...]
     attributes: Mapping[str, Attribute] = {}
     header: OmHeader | None = None
     notes: tuple[Reason, ...] = ()
@@ -121,7 +121,7 @@ def to_rules(model: Model, path: str) -> RuleFile:
     return RuleFile(path, graphs, find_origin(model), model.notes)
 
 
-def _graph(graph: ModelGraph, number: int) -> RuleGraph:
+def _graph(graph: CompiledGraph, number: int) -> RuleGraph:
     # Graphs without a name are told apart by their position.
     key = graph.name or f"graph[{number}]"
     return RuleGraph(graph.name, tuple(_operator(op, key) for op in graph.operators))

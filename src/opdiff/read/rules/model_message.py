@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.reasons import because
 from opdiff.read.rules.attribute_names import COMPRESSION_TABLES, AttributeNames
-from opdiff.read.rules.model import READ_ATTRIBUTES, Model, ModelGraph, ModelOp, TensorDesc
-from opdiff.read.rules.model_schema import enum_name
-from opdiff.read.rules.wire import (
+from opdiff.read.rules.message_fields import (
     FIXED32,
     LENGTH,
     VARINT,
@@ -23,6 +21,8 @@ from opdiff.read.rules.wire import (
     signed,
     string,
 )
+from opdiff.read.rules.model import READ_ATTRIBUTES, CompiledGraph, Model, ModelOp, TensorDesc
+from opdiff.read.rules.model_schema import enum_name
 
 if TYPE_CHECKING:
     from opdiff.read.rules.model import Attribute
@@ -122,7 +122,7 @@ class _Reader:
         self._names = names
         self._operators = 0
 
-    def graph(self, first: int, last: int) -> ModelGraph:
+    def graph(self, first: int, last: int) -> CompiledGraph:
         name, operators = "", []
         for number, wire, start, end in iter_fields(self._data, first, last):
             if number == 1 and wire == LENGTH:
@@ -132,7 +132,7 @@ class _Reader:
                 if self._operators > MAX_OPERATORS:
                     raise MessageError(because("rules.too_many_operators", limit=MAX_OPERATORS), start)
                 operators.append(self._operator(start, end))
-        return ModelGraph(name, tuple(operators))
+        return CompiledGraph(name, tuple(operators))
 
     def _operator(self, first: int, last: int) -> ModelOp:
         strings: dict[int, list[str]] = {1: [], 2: [], 5: [], 35: []}

@@ -11,7 +11,7 @@ from opdiff.core.input_file import read_input
 from opdiff.core.reasons import because
 from opdiff.read.rules.atc_document import to_document
 from opdiff.read.rules.description import ModelKind, read_description, require_kind
-from opdiff.read.rules.wire import MessageError
+from opdiff.read.rules.message_fields import MessageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

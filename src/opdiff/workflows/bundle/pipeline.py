@@ -14,7 +14,7 @@ from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import file_safe_name
-from opdiff.pair.names import DumpIndex
+from opdiff.pair.dump_index import DumpIndex
 from opdiff.read.dump import read_dump
 from opdiff.workflows.bundle.contents import Contents, OperatorRecord
 from opdiff.workflows.bundle.readme import readme_text

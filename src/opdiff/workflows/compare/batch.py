@@ -18,7 +18,7 @@ from opdiff.core.source import MAX_RANK, FileRange
 from opdiff.core.strides import SplitAxis
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, unpack_sums
-from opdiff.workflows.compare.job import Outcome, data_row, failed, outcome_of
+from opdiff.workflows.compare.job import JobOutcome, data_row, failed, outcome_of
 from opdiff.workflows.compare.tensor_payloads import calls_of, fetch_payloads
 
 if TYPE_CHECKING:
@@ -44,19 +44,19 @@ _COMPLEX_PARTS = SplitAxis(2, 1, 1, 0)
 class Batched(Struct, frozen=True):
     """Measured jobs with their outcomes, and the remaining jobs."""
 
-    done: list[tuple[Job, Outcome]]
+    done: list[tuple[Job, JobOutcome]]
     left: list[Job]
 
 
 def measure_batch(jobs: Sequence[Job], threads: int, progress: Progress) -> Batched:
     """Measure all jobs that the kernel supports; the others are returned as `left`, in order."""
     chosen = [job for job in jobs if job.has_data] if _is_possible(jobs) else []
-    done: list[tuple[Job, Outcome]] = []
+    done: list[tuple[Job, JobOutcome]] = []
     for job, found in zip(chosen, _iter_sums(chosen, threads, progress), strict=True):
         if isinstance(found, Summed):
             done.append((job, outcome_of(job, partial(data_row, job, *structs.astuple(found)))))
         elif found is not None:
-            done.append((job, Outcome(failed(job, found))))
+            done.append((job, JobOutcome(failed(job, found))))
     numbers = {job.number for job, _ in done}
     return Batched(done, [job for job in jobs if job.number not in numbers])
 

@@ -23,7 +23,7 @@ from opdiff.core.input_file import read_input
 from opdiff.core.reasons import kind_of
 from opdiff.report.packed_columns import pack_columns, unpack_columns
 from opdiff.workflows.cluster import UNREADABLE
-from opdiff.workflows.compare.job import Outcome
+from opdiff.workflows.compare.job import JobOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -51,21 +51,21 @@ class FinishedUnits:
     def __init__(self, folder: str, jobs: Sequence[Job]) -> None:
         self._folder = os.path.join(folder, FOLDER)
         self._digests: dict[int, str] = {}
-        self._outcomes: dict[str, dict[int, Outcome]] = {}
-        self.known: list[tuple[Job, Outcome]] = []
+        self._outcomes: dict[str, dict[int, JobOutcome]] = {}
+        self.known: list[tuple[Job, JobOutcome]] = []
         self.missing: list[tuple[Job, ...]] = []
         for unit in _units(jobs):
             digest = _digest(unit)
             rows = self._read(digest)
             if rows is not None and len(rows) == len(unit):
-                self.known += zip(unit, map(Outcome, rows), strict=True)
+                self.known += zip(unit, map(JobOutcome, rows), strict=True)
                 continue
             self.missing.append(unit)
             self._digests |= dict.fromkeys((job.number for job in unit), digest)
             self._outcomes[digest] = {}
         self._counts = {self._digests[unit[0].number]: len(unit) for unit in self.missing}
 
-    def add(self, job: Job, outcome: Outcome) -> None:
+    def add(self, job: Job, outcome: JobOutcome) -> None:
         """Note the outcome of a job, and save its unit if that is complete now."""
         digest = self._digests[job.number]
         outcomes = self._outcomes[digest]
@@ -102,7 +102,7 @@ def remove_units(folder: str) -> None:
         os.rmdir(saved)
 
 
-def _is_final(outcome: Outcome) -> bool:
+def _is_final(outcome: JobOutcome) -> bool:
     """Return whether another attempt would have the same outcome."""
     return not outcome.defect and not is_transient(outcome.row)
 

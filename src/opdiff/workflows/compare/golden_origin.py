@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
+from opdiff.workflows.golden.compiled_model import is_other_model
 from opdiff.workflows.golden.manifest import find_manifest
-from opdiff.workflows.golden.rule_checks import is_other_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

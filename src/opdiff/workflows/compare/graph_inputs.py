@@ -16,7 +16,7 @@ from opdiff.workflows.compare.environments import graph_differences
 from opdiff.workflows.compare.graph_tokens import choose_workers, in_row_order, token_jobs
 from opdiff.workflows.compare.graph_units import GraphTexts, as_rank, find_units, pair_ranks
 from opdiff.workflows.compare.input_checks import graph_problems, refuse_certain, refuse_fx_target
-from opdiff.workflows.compare.inputs import Batch, Inputs
+from opdiff.workflows.compare.inputs import Inputs, PairBatch
 from opdiff.workflows.compare.shards import Division, Shards
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _batches(
     division: Division | None,
     reader: InputReader,
     measuring: Measuring | None,
-) -> Iterator[Batch]:
+) -> Iterator[PairBatch]:
     """Yield the pairs of all graphs in batches of complete tokens; a network comes with its last token.
 
     Many tokens are measured by the processes that read them, unless their pairs depend on other ranks.
@@ -135,16 +135,16 @@ def _batches(
                 yield replace(batch, progress=(nbytes, total))
         return
     results = reader.pair_tokens(all_jobs, workers)
-    batch = Batch(())
+    batch = PairBatch(())
     is_empty = True
     for unit, some in zip(units, jobs, strict=True):
         tokens = chain.from_iterable(islice(results, len(some)))
         for found in _iter_tokens(unit, tokens, options, division):
-            batch = Batch(batch.pairs + found.pairs, batch.graphs + found.graphs, batch.notes + found.notes)
+            batch = PairBatch(batch.pairs + found.pairs, batch.graphs + found.graphs, batch.notes + found.notes)
             is_empty = is_empty and not found.pairs
             if len(batch.pairs) >= _PAIRS_PER_BATCH:
                 yield batch
-                batch = Batch(())
+                batch = PairBatch(())
     if is_empty:
         raise InputError(options.target, because("compare.no_token", token=options.token))
     yield batch
@@ -152,7 +152,7 @@ def _batches(
 
 def _measured_batches(
     unit: RankGraph, results: Iterable[TokenRows], options: CompareOptions
-) -> Iterator[tuple[Batch, int]]:
+) -> Iterator[tuple[PairBatch, int]]:
     """Yield the rows of the tokens of one graph of one rank with their bytes, then the network, and notes."""
     notes: list[Reason] = []
     operators: dict[str, GraphOp] = {}
@@ -160,7 +160,7 @@ def _measured_batches(
     first = dict.fromkeys(DataMode, 0)
     for found in results:
         numbered = replace(found.rows.rows, first=dict(first))
-        yield Batch((), measured=replace(found.rows, rows=numbered)), found.nbytes
+        yield PairBatch((), measured=replace(found.rows, rows=numbered)), found.nbytes
         for mode, count in found.counts.items():
             first[mode] += count
         units += found.units
@@ -171,7 +171,7 @@ def _measured_batches(
 
 def _iter_tokens(
     unit: RankGraph, tokens: Iterable[TokenPairs], options: CompareOptions, division: Division | None
-) -> Iterator[Batch]:
+) -> Iterator[PairBatch]:
     """Yield the pairs of each token of one graph of one rank, then the network of all tokens, and notes."""
     notes: list[Reason] = []
     operators: dict[str, GraphOp] = {}
@@ -182,7 +182,7 @@ def _iter_tokens(
         pairs = found.pairs if division is None else division.divide(found.pairs, unit, found.unit.token)
         operators |= {name: op for name, op in found.operators.items() if name not in operators}
         notes += found.notes
-        yield Batch(in_row_order(pairs, options.data_mode, counts))
+        yield PairBatch(in_row_order(pairs, options.data_mode, counts))
     yield _network_batch(unit, units, operators, notes, options)
 
 
@@ -192,7 +192,7 @@ def _network_batch(
     operators: Mapping[str, GraphOp],
     notes: Sequence[Reason],
     options: CompareOptions,
-) -> Batch:
+) -> PairBatch:
     """Return the network of the tokens of one graph of one rank, and notes about them."""
     golden_tokens = unit.golden.tokens if unit.golden is not None else {}
     golden_only = [
@@ -204,4 +204,4 @@ def _network_batch(
     found = (*notes, *golden_only)
     if unit.rank is not None:
         found = tuple(because("compare.of_rank", rank=unit.rank, note=note) for note in found)
-    return Batch((), (ModelGraph(nodes, tuple(units)),) if nodes else (), found)
+    return PairBatch((), (ModelGraph(nodes, tuple(units)),) if nodes else (), found)

@@ -1,7 +1,7 @@
 """Inputs of a comparison: both sides, and the pairs of tensors between them.
 
 options ──► Inputs (offline: one, or one for each step of a training run; graph mode: one)
-               └── paired_batches ──► Batch: pairs that are measured together
+               └── paired_batches ──► PairBatch: pairs that are measured together
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from opdiff.workflows.compare.options import CompareOptions
 
 
-class Batch(Struct, frozen=True):
+class PairBatch(Struct, frozen=True):
     """Pairs that are measured together, the networks that they belong to, and notes about them.
 
     `measured` has the rows instead of the pairs if a worker that read the tensors has measured them, and `progress` the
@@ -79,7 +79,7 @@ class Inputs(Struct, frozen=True):
     target: Side
     golden: Side
     scenario: Reason
-    paired_batches: Iterable[Batch]
+    paired_batches: Iterable[PairBatch]
     notes: tuple[Reason, ...] = ()
     is_step: bool = False
     extra_inputs: ExtraInputs = ExtraInputs()
@@ -172,10 +172,10 @@ def _inputs(
 
 def _batches(
     target: Dump, golden: Dump, rules: Rules, options: CompareOptions, *, every_operator: bool
-) -> Iterator[Batch]:
+) -> Iterator[PairBatch]:
     pair_options = PairOptions(_selection(options), _manual_pairs(options), every_operator)
     nodes = target_graph(target, golden, rules.fusion or rules.quant)
-    batch = Batch(pair(target, golden, rules, pair_options), (ModelGraph(nodes),) if nodes else ())
+    batch = PairBatch(pair(target, golden, rules, pair_options), (ModelGraph(nodes),) if nodes else ())
     # While the pairs are measured, the rules and the tensors without a partner take no memory.
     del target, golden, rules
     yield batch

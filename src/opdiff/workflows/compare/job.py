@@ -78,7 +78,7 @@ class Job(Struct, frozen=True):
         return self.data_mode is DataMode.REAL and None not in (pairing.target.tensor, pairing.golden.tensor)
 
 
-class Outcome(Struct, frozen=True):
+class JobOutcome(Struct, frozen=True):
     """The row of a job, and the traceback of an unexpected error; empty if there was none."""
 
     row: Row
@@ -96,26 +96,26 @@ def data_mode(pair: PairingResult, requested: DataMode) -> DataMode:
     return DataMode.REAL if has_data else DataMode.STATISTICS
 
 
-def measure_job(job: Job) -> Outcome:
+def measure_job(job: Job) -> JobOutcome:
     """Measure one pairing."""
     return outcome_of(job, lambda: _MEASURES[job.data_mode](job))
 
 
-def outcome_of(job: Job, work: Callable[[], Row]) -> Outcome:
+def outcome_of(job: Job, work: Callable[[], Row]) -> JobOutcome:
     """Return the row that `work` makes for a job; an error becomes the reason of the row."""
     try:
-        return Outcome(work())
+        return JobOutcome(work())
     except (OpdiffError, MemoryError) as error:
-        return Outcome(failed(job, reason_of(error)))
+        return JobOutcome(failed(job, reason_of(error)))
     except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one row and is shown as a defect
         from traceback import format_exc
 
-        return Outcome(failed(job, because("compare.defect", error=repr(error))), format_exc())
+        return JobOutcome(failed(job, because("compare.defect", error=repr(error))), format_exc())
 
 
-def died(job: Job) -> Outcome:
+def died(job: Job) -> JobOutcome:
     """Return the outcome of a job whose process was killed."""
-    return Outcome(failed(job, because("compare.process_died")))
+    return JobOutcome(failed(job, because("compare.process_died")))
 
 
 def failed(job: Job, reason: Reason) -> Row:

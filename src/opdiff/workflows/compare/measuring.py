@@ -16,7 +16,7 @@ from opdiff.core.rows import unpaired_row
 from opdiff.run import Work, limit_workers, run, usable_cores
 from opdiff.workflows.cluster import is_unread
 from opdiff.workflows.compare.batch import measure_batch
-from opdiff.workflows.compare.job import Job, MeasureOptions, Outcome, data_mode, died, failed, measure_job
+from opdiff.workflows.compare.job import Job, JobOutcome, MeasureOptions, data_mode, died, failed, measure_job
 from opdiff.workflows.compare.kept_pairs import kept_pairs
 from opdiff.workflows.compare.tensor_payloads import is_remote_pair
 
@@ -139,7 +139,7 @@ def _rows_of(
     return tuple(_with_pairing_note(rows[number]) for number in sorted(rows)), tuple(defects)
 
 
-def _measure(jobs: Sequence[Job], measuring: Measuring, progress: Progress) -> Iterator[tuple[Job, Outcome]]:
+def _measure(jobs: Sequence[Job], measuring: Measuring, progress: Progress) -> Iterator[tuple[Job, JobOutcome]]:
     total = sum(job.weight for job in jobs)
     if not measuring.resume_folder:
         yield from _measure_now(jobs, measuring, _after(0, total, progress))
@@ -165,7 +165,7 @@ def _after(before: int, total: int, progress: Progress) -> Callable[[int], None]
 
 def _measure_now(
     jobs: Sequence[Job], measuring: Measuring, progress: Callable[[int], None]
-) -> Iterator[tuple[Job, Outcome]]:
+) -> Iterator[tuple[Job, JobOutcome]]:
     if measuring.cluster is None:
         batch = measure_batch(jobs, measuring.workers or usable_cores(), progress)
         yield from batch.done
@@ -195,7 +195,7 @@ def _measure_now(
         progress(done)
 
 
-def measure_jobs(jobs: Sequence[Job]) -> list[Outcome]:
+def measure_jobs(jobs: Sequence[Job]) -> list[JobOutcome]:
     """Return the outcomes of jobs, in order, measured in this thread of a worker."""
     from opdiff.core.moved_source import LocalFiles
     from opdiff.run.worker_task import uncancelled
@@ -208,8 +208,8 @@ def measure_jobs(jobs: Sequence[Job]) -> list[Outcome]:
     return [outcomes[job.number] for job in jobs]
 
 
-def _failed_outcome(job: Job, reason: Reason) -> Outcome:
-    return Outcome(failed(job, reason))
+def _failed_outcome(job: Job, reason: Reason) -> JobOutcome:
+    return JobOutcome(failed(job, reason))
 
 
 def _with_pairing_note(row: Row) -> Row:
@@ -221,7 +221,7 @@ def _with_pairing_note(row: Row) -> Row:
     )
 
 
-def _work(measuring: Measuring, *, in_process: bool) -> Work[Job, Outcome]:
+def _work(measuring: Measuring, *, in_process: bool) -> Work[Job, JobOutcome]:
     return Work(
         measure_job,
         died,

@@ -21,7 +21,7 @@ from opdiff.core.atomic_file import name_in_errors, open_atomic
 from opdiff.core.errors import InputError
 from opdiff.core.formatting import size
 from opdiff.core.reasons import because
-from opdiff.workflows.golden.array_files import create_array, resident_file_nbytes
+from opdiff.workflows.golden.mapped_arrays import create_array, resident_file_nbytes
 from opdiff.workflows.golden.onnx_encoder import node
 from opdiff.workflows.golden.runtime import BoundOutput, output_types
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
-    from opdiff.workflows.golden.array_files import MappedArray
+    from opdiff.workflows.golden.mapped_arrays import MappedArray
     from opdiff.workflows.golden.original import OriginalModel
     from opdiff.workflows.golden.runtime import Runner, TensorType
 
@@ -78,7 +78,7 @@ class ArrayPlan(Struct, frozen=True):
         return prod(self.shape) * int(self.descr[2:])
 
 
-class Computation(Struct, frozen=True):
+class ComputedTensors(Struct, frozen=True):
     """Bytes that were written, and tensors that are not numbers, with the reason."""
 
     nbytes: int
@@ -87,7 +87,7 @@ class Computation(Struct, frozen=True):
 
 def compute(
     model: OriginalModel, runner: Runner, paths: Mapping[str, str], progress: Progress, free_nbytes: int
-) -> Computation:
+) -> ComputedTensors:
     """Compute tensors of a model into NumPy files.
 
     Args:
@@ -123,7 +123,7 @@ def compute(
             raise
         _run(model, runner, session, [plan for plan in plans if not plan.is_misdeclared], progress)
         _fetch(model, runner, session, [plan for plan in plans if plan.is_misdeclared])
-    return Computation(sum(plan.nbytes for plan in plans), not_written)
+    return ComputedTensors(sum(plan.nbytes for plan in plans), not_written)
 
 
 def _with_found_shapes(plans: Iterable[ArrayPlan], found: Mapping[str, Shape]) -> list[ArrayPlan]:

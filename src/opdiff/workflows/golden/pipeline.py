@@ -19,6 +19,7 @@ from opdiff.core import codes as elements
 from opdiff.core.atomic_file import fill_folder, open_atomic
 from opdiff.core.tensor import file_safe_name
 from opdiff.workflows.convert.result_lists import write_mapping
+from opdiff.workflows.golden.compiled_model import check_original, fitting_shapes, read_compiled
 from opdiff.workflows.golden.computing import free_disk_nbytes
 from opdiff.workflows.golden.file_plan import plan_files
 from opdiff.workflows.golden.manifest import (
@@ -31,7 +32,6 @@ from opdiff.workflows.golden.manifest import (
 )
 from opdiff.workflows.golden.model_inputs import load_inputs
 from opdiff.workflows.golden.original import Omitted
-from opdiff.workflows.golden.rule_checks import check_original, fitting_shapes, read_compiled
 from opdiff.workflows.golden.sources import read_source
 
 if TYPE_CHECKING:

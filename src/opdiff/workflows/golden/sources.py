@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from opdiff.core.tensor import Shape
-    from opdiff.workflows.golden.computing import Computation, Progress
+    from opdiff.workflows.golden.computing import ComputedTensors, Progress
     from opdiff.workflows.golden.model_inputs import ModelInput
     from opdiff.workflows.golden.options import GoldenOptions
     from opdiff.workflows.golden.original import OriginalModel
@@ -32,7 +32,7 @@ class PreparedModel(Struct, frozen=True):
 
     model: OriginalModel
     engine: str
-    compute: Callable[[Mapping[str, str], Progress, int], Computation]
+    compute: Callable[[Mapping[str, str], Progress, int], ComputedTensors]
 
 
 class ModelSource(Protocol):

@@ -15,7 +15,7 @@ from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.formatting import size
 from opdiff.core.reasons import because
-from opdiff.workflows.golden.computing import Computation
+from opdiff.workflows.golden.computing import ComputedTensors
 from opdiff.workflows.golden.onnx_model import ELEMENT_TYPES, InputSpec, map_file
 from opdiff.workflows.golden.original import Omitted, Operator, OriginalModel
 from opdiff.workflows.golden.sources import PreparedModel
@@ -81,14 +81,14 @@ class TensorFlowOriginal:
         """Return the graph with its inputs."""
         fed = {f"{item.name}:0": item.codes for item in inputs}
 
-        def compute(paths: Mapping[str, str], progress: Progress, free_nbytes: int) -> Computation:
+        def compute(paths: Mapping[str, str], progress: Progress, free_nbytes: int) -> ComputedTensors:
             computed = self._compute(fed, paths, free_nbytes)
             progress(computed.nbytes, computed.nbytes)
             return computed
 
         return PreparedModel(self.original, f"tensorflow {self._tensorflow.__version__}", compute)
 
-    def _compute(self, fed: Mapping[str, AnyArray], paths: Mapping[str, str], free_nbytes: int) -> Computation:
+    def _compute(self, fed: Mapping[str, AnyArray], paths: Mapping[str, str], free_nbytes: int) -> ComputedTensors:
         nbytes = 0
         not_written: dict[str, Reason] = {}
         with self._tensorflow.compat.v1.Session(graph=self._graph, config=_config(self._tensorflow)) as session:
@@ -100,7 +100,7 @@ class TensorFlowOriginal:
                     nbytes += _write(paths[tensor], array)
                 if nbytes > free_nbytes:
                     raise InputError(self.original.path, because("golden.disk_full", free=size(free_nbytes)))
-        return Computation(nbytes, not_written)
+        return ComputedTensors(nbytes, not_written)
 
     def _fetch(
         self,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opdiff.core.graph import ModelOrigin, RuleGraph
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
-    from opdiff.read.rules.model import ModelGraph, ModelOp, OmHeader, TensorDesc
+    from opdiff.read.rules.model import CompiledGraph, ModelOp, OmHeader, TensorDesc
 
 _MODEL_SUFFIXES = (".om", ".om2", ".air", ".json", ".txt", ".pbtxt")
 _INPUT_TYPES = frozenset({"Data", "AippData", "RefData", "AnnData"})
@@ -90,7 +90,7 @@ def inspect_model(path: str) -> ModelReport:
     )
 
 
-def _graph(graph: ModelGraph, rules: RuleGraph) -> GraphReport:
+def _graph(graph: CompiledGraph, rules: RuleGraph) -> GraphReport:
     return GraphReport(
         graph.name,
         len(graph.operators),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor
-    from opdiff.pair.names import DumpIndex
+    from opdiff.pair.dump_index import DumpIndex
 
 # Types that change the shape only; they do not run, and are often not dumped.
 _VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "ExpandDims", "Identity", "Flatten", "FlattenV2"})

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, Tensor
+    from opdiff.pair.dump_index import DumpIndex
     from opdiff.pair.groups import GroupedModel
-    from opdiff.pair.names import DumpIndex
     from opdiff.workflows.golden.original import OriginalModel
     from opdiff.workflows.replay.original_types import OriginalType
 

@@ -6,7 +6,7 @@ import os
 
 from opdiff.core import filesystem
 from opdiff.core.errors import OpdiffError
-from opdiff.pair.names import DumpIndex
+from opdiff.pair.dump_index import DumpIndex
 from opdiff.read.dump import read_dump
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opdiff.core.graph import RuleOp
-    from opdiff.workflows.replay.types.call import Builder, Call, OnnxGraph
+    from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder
 
 _FOLDED = ("bn", "batch", "norm", "scale", "bias", "fold", "quant")
 # Words of activations in names of operators; the first that occurs counts. Empty: has parameters that are not known.
@@ -80,13 +80,13 @@ def _single(result: str | list[str]) -> str:
     return result if isinstance(result, str) else result[0]
 
 
-def _with_end(builder: Builder, end: Builder, graph: OnnxGraph, call: Call) -> str:
+def _with_end(builder: Builder, end: Builder, graph: OnnxBuilder, call: Call) -> str:
     """Build an operator and an activation of its result."""
     operand = replace(call.operand(0), tensor=_single(builder(graph, call)), shape=call.output_shapes[0])
     return _single(end(graph, replace(call, attributes={}, operands=(operand,))))
 
 
-def _with_sum(builder: Builder, graph: OnnxGraph, call: Call) -> str:
+def _with_sum(builder: Builder, graph: OnnxBuilder, call: Call) -> str:
     """Build an operator whose last input is added to its result."""
     if len(call.operands) < 3 or call.operands[-1].shape != call.output_shapes[0]:
         raise UnsupportedOperatorError("nothing to add")

@@ -16,8 +16,8 @@ from opdiff.core.reasons import because
 from opdiff.core.remote.hosts import host_of
 from opdiff.core.replay import Replay, ReplayVerdict
 from opdiff.core.tensor import file_safe_name
+from opdiff.pair.dump_index import DumpIndex
 from opdiff.pair.groups import NOT_RUN_TYPES, group_rules
-from opdiff.pair.names import DumpIndex
 from opdiff.read.graph.token_files import read_token
 from opdiff.read.rules import read_rules
 from opdiff.read.rules.parameters import read_parameters

@@ -9,7 +9,7 @@ from msgspec import Struct
 from opdiff.pair.groups import group_rules
 from opdiff.read.rules import read_rules
 from opdiff.read.rules.parameters import read_parameters
-from opdiff.workflows.golden.rule_checks import read_compiled
+from opdiff.workflows.golden.compiled_model import read_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,10 +17,10 @@ from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Reason, because
 from opdiff.core.replay import ReplayVerdict
 from opdiff.core.tensor import file_safe_name
-from opdiff.pair.names import DumpIndex, NameIndex
+from opdiff.pair.dump_index import DumpIndex, NameIndex
 from opdiff.read.dump import read_dump
+from opdiff.workflows.golden.compiled_model import fitting_shapes
 from opdiff.workflows.golden.options import GoldenOptions
-from opdiff.workflows.golden.rule_checks import fitting_shapes
 from opdiff.workflows.golden.sources import read_source
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.arithmetic import SubgraphEncoder

@@ -32,7 +32,7 @@ from opdiff.workflows.replay.operator_replay import OperatorReplay, ReplayContex
 from opdiff.workflows.replay.original_types import find_types
 from opdiff.workflows.replay.own_error import difference
 from opdiff.workflows.replay.subgraph import find_subgraph
-from opdiff.workflows.replay.types.call import Call, OnnxGraph, Operand, UnsupportedOperatorError
+from opdiff.workflows.replay.types.call import Call, OnnxBuilder, Operand, UnsupportedOperatorError
 from opdiff.workflows.replay.types.table import BUILDERS, IMAGE_TYPES
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.core.tensor import Shape, Tensor
     from opdiff.judge.limits import Limits
+    from opdiff.pair.dump_index import DumpIndex
     from opdiff.pair.groups import GroupedModel
-    from opdiff.pair.names import DumpIndex
     from opdiff.read.rules.parameters import Parameter
     from opdiff.workflows.replay.dumped_values import DumpedValues
     from opdiff.workflows.replay.golden_values import GoldenValues
@@ -168,7 +168,7 @@ class _Prepared(Struct, frozen=True):
 
     def to_replay(self, builder: Builder, call: Call) -> OperatorReplay:
         """Return the operator as a model of its own, ready to be computed."""
-        graph = OnnxGraph()
+        graph = OnnxBuilder()
         made = builder(graph, call)
         tensors = [made] if isinstance(made, str) else made
         encoded = EncodedModel(self._model(graph, tensors))
@@ -230,7 +230,7 @@ class _Prepared(Struct, frozen=True):
             if tensor in types and (types[tensor].dtype.kind is Kind.FLOAT) != (dumped.kind is Kind.FLOAT):
                 raise UnsupportedOperatorError(f"its output has the type {dumped.name}")
 
-    def _model(self, graph: OnnxGraph, outputs: Sequence[str]) -> OriginalModel:
+    def _model(self, graph: OnnxBuilder, outputs: Sequence[str]) -> OriginalModel:
         specs = tuple(
             InputSpec(value.original, _element(value.tensor.spec.dtype), shape) for value, shape in self.inputs
         )

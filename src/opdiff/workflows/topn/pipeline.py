@@ -19,9 +19,9 @@ from opdiff.core.reasons import because
 from opdiff.judge.task_accuracy import difference_of, disagreement_of, outcome_of, share_of
 from opdiff.measure.topn import NO_CLASS, BestClasses, are_among, best_classes, scores_of
 from opdiff.workflows.topn.labels import match_labels, read_labels
-from opdiff.workflows.topn.pairs import pair_samples
 from opdiff.workflows.topn.remarks import remarks_about, sentences_of
 from opdiff.workflows.topn.result import ScoredSamples, ScoredSide, TopK, TopnResult
+from opdiff.workflows.topn.sample_pairs import pair_samples
 from opdiff.workflows.topn.samples import ScoreReader, read_outputs
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from opdiff.measure.topn import Classes, Scores
     from opdiff.workflows.topn.options import TopnOptions
-    from opdiff.workflows.topn.pairs import SamplePairs
     from opdiff.workflows.topn.result import SampleResult
+    from opdiff.workflows.topn.sample_pairs import SamplePairs
     from opdiff.workflows.topn.samples import Outputs
 
     Progress = Callable[[int, int], None]

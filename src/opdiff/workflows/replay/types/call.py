@@ -87,7 +87,7 @@ class Call(Struct, frozen=True):
         raise UnsupportedOperatorError(f"{name} is not known")
 
 
-class OnnxGraph:
+class OnnxBuilder:
     """Nodes and constants of an ONNX graph so far."""
 
     def __init__(self) -> None:
@@ -126,4 +126,4 @@ class OnnxGraph:
 
 
 if TYPE_CHECKING:
-    Builder = Callable[[OnnxGraph, Call], str | list[str]]
+    Builder = Callable[[OnnxBuilder, Call], str | list[str]]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from opdiff.workflows.replay.types.call import UnsupportedOperatorError
 
 if TYPE_CHECKING:
-    from opdiff.workflows.replay.types.call import Builder, Call, OnnxGraph
+    from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder
 
 # Element types of the graph engine by number, as numbers of ONNX.
 _CAST_TYPES = {0: 1, 1: 1, 27: 1, 2: 3, 3: 6, 4: 2, 6: 5, 7: 4, 8: 12, 9: 7, 10: 13, 11: 11, 12: 9}
@@ -17,7 +17,7 @@ _SUM, _PRODUCT, _MAXIMUM = 1, 0, 2
 def plain(op_type: str, operands: int = 1) -> Builder:
     """Return the builder of an operator that ONNX has, too."""
 
-    def build(graph: OnnxGraph, call: Call) -> str:
+    def build(graph: OnnxBuilder, call: Call) -> str:
         return graph.add(op_type, [call.operand(index).tensor for index in range(operands)])
 
     return build
@@ -31,13 +31,13 @@ def variadic(op_type: str) -> Builder:
 def with_value(op_type: str) -> Builder:
     """Return the builder of an operator whose second operand is the attribute `value`."""
 
-    def build(graph: OnnxGraph, call: Call) -> str:
+    def build(graph: OnnxBuilder, call: Call) -> str:
         return graph.add(op_type, [call.operand(0).tensor, graph.number(call.get("value", 0.0))])
 
     return build
 
 
-def eltwise(graph: OnnxGraph, call: Call) -> str:
+def eltwise(graph: OnnxBuilder, call: Call) -> str:
     """Build `Eltwise`: product, weighted sum or maximum."""
     mode = call.get("mode", _SUM)
     tensors = [operand.tensor for operand in call.operands]
@@ -48,14 +48,14 @@ def eltwise(graph: OnnxGraph, call: Call) -> str:
     return graph.add({_SUM: "Sum", _MAXIMUM: "Max"}[mode], tensors) if mode != _PRODUCT else _product(graph, tensors)
 
 
-def _product(graph: OnnxGraph, tensors: list[str]) -> str:
+def _product(graph: OnnxBuilder, tensors: list[str]) -> str:
     result = tensors[0]
     for tensor in tensors[1:]:
         result = graph.add("Mul", [result, tensor])
     return result
 
 
-def bias_add(graph: OnnxGraph, call: Call) -> str:
+def bias_add(graph: OnnxBuilder, call: Call) -> str:
     """Build `BiasAdd`: a number for each channel."""
     data, bias = call.operand(0), call.operand(1)
     is_last = call.get("data_format", "NHWC") == "NHWC" or data.rank == 2
@@ -63,7 +63,7 @@ def bias_add(graph: OnnxGraph, call: Call) -> str:
     return graph.add("Add", [data.tensor, graph.add("Reshape", [bias.tensor, graph.integers(shape)])])
 
 
-def cast(graph: OnnxGraph, call: Call) -> str:
+def cast(graph: OnnxBuilder, call: Call) -> str:
     """Build `Cast`; floats of 16 bits are computed in 32."""
     kind = call.get("dst_type", 0)
     if kind not in _CAST_TYPES:
@@ -71,35 +71,35 @@ def cast(graph: OnnxGraph, call: Call) -> str:
     return graph.add("Cast", [call.operand(0).tensor], {"to": _CAST_TYPES[kind]})
 
 
-def leaky_relu(graph: OnnxGraph, call: Call) -> str:
+def leaky_relu(graph: OnnxBuilder, call: Call) -> str:
     """Build `LeakyRelu`."""
     return graph.add("LeakyRelu", [call.operand(0).tensor], {"alpha": call.get("negative_slope", 0.0)})
 
 
-def relu6(graph: OnnxGraph, call: Call) -> str:
+def relu6(graph: OnnxBuilder, call: Call) -> str:
     """Build `Relu6`."""
     return graph.add("Clip", [call.operand(0).tensor, graph.number(0.0), graph.number(6.0)])
 
 
-def elu(graph: OnnxGraph, call: Call) -> str:
+def elu(graph: OnnxBuilder, call: Call) -> str:
     """Build `Elu`."""
     return graph.add("Elu", [call.operand(0).tensor], {"alpha": call.get("alpha", 1.0)})
 
 
-def swish(graph: OnnxGraph, call: Call) -> str:
+def swish(graph: OnnxBuilder, call: Call) -> str:
     """Build `Swish`: x times the sigmoid of scale times x."""
     x = call.operand(0).tensor
     scaled = graph.add("Mul", [x, graph.number(call.get("scale", 1.0))])
     return graph.add("Mul", [x, graph.add("Sigmoid", [scaled])])
 
 
-def mish(graph: OnnxGraph, call: Call) -> str:
+def mish(graph: OnnxBuilder, call: Call) -> str:
     """Build `Mish`."""
     x = call.operand(0).tensor
     return graph.add("Mul", [x, graph.add("Tanh", [graph.add("Softplus", [x])])])
 
 
-def gelu(graph: OnnxGraph, call: Call) -> str:
+def gelu(graph: OnnxBuilder, call: Call) -> str:
     """Build `Gelu` by its approximation with a hyperbolic tangent."""
     x = call.operand(0).tensor
     cubed = graph.add("Mul", [graph.add("Mul", [x, x]), x])
@@ -108,43 +108,43 @@ def gelu(graph: OnnxGraph, call: Call) -> str:
     return graph.add("Mul", [graph.add("Mul", [x, graph.number(0.5)]), graph.add("Add", [bent, graph.number(1.0)])])
 
 
-def hard_swish(graph: OnnxGraph, call: Call) -> str:
+def hard_swish(graph: OnnxBuilder, call: Call) -> str:
     """Build `HardSwish`."""
     x = call.operand(0).tensor
     clipped = graph.add("Clip", [graph.add("Add", [x, graph.number(3.0)]), graph.number(0.0), graph.number(6.0)])
     return graph.add("Mul", [x, graph.add("Mul", [clipped, graph.number(1 / 6)])])
 
 
-def hard_sigmoid(graph: OnnxGraph, call: Call) -> str:
+def hard_sigmoid(graph: OnnxBuilder, call: Call) -> str:
     """Build `HardSigmoid`."""
     attributes = {"alpha": call.get("alpha", 1 / 6), "beta": call.get("beta", 0.5)}
     return graph.add("HardSigmoid", [call.operand(0).tensor], attributes)
 
 
-def prelu(graph: OnnxGraph, call: Call) -> str:
+def prelu(graph: OnnxBuilder, call: Call) -> str:
     """Build `PRelu`: a slope for each channel."""
     data, slope = call.operand(0), call.operand(1)
     shape = [-1, *[1] * (data.rank - 2)]
     return graph.add("PRelu", [data.tensor, graph.add("Reshape", [slope.tensor, graph.integers(shape)])])
 
 
-def squared_difference(graph: OnnxGraph, call: Call) -> str:
+def squared_difference(graph: OnnxBuilder, call: Call) -> str:
     """Build `SquaredDifference`."""
     difference = graph.add("Sub", [call.operand(0).tensor, call.operand(1).tensor])
     return graph.add("Mul", [difference, difference])
 
 
-def rsqrt(graph: OnnxGraph, call: Call) -> str:
+def rsqrt(graph: OnnxBuilder, call: Call) -> str:
     """Build `Rsqrt`."""
     return graph.add("Reciprocal", [graph.add("Sqrt", [call.operand(0).tensor])])
 
 
-def square(graph: OnnxGraph, call: Call) -> str:
+def square(graph: OnnxBuilder, call: Call) -> str:
     """Build `Square`."""
     return graph.add("Mul", [call.operand(0).tensor] * 2)
 
 
-def power(graph: OnnxGraph, call: Call) -> str:
+def power(graph: OnnxBuilder, call: Call) -> str:
     """Build `Power`: (scale x + shift) to the power."""
     scaled = graph.add("Mul", [call.operand(0).tensor, graph.number(call.get("scale", 1.0))])
     shifted = graph.add("Add", [scaled, graph.number(call.get("shift", 0.0))])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opdiff.workflows.golden.onnx_encoder import Attribute
-    from opdiff.workflows.replay.types.call import Builder, Call, OnnxGraph, Operand
+    from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder, Operand
 
 _INT32 = 6
 
@@ -62,14 +62,14 @@ def guess_windows(call: Call) -> Iterator[dict[str, tuple[int, ...]]]:
     yield {"strides": strides, "pads": tuple(side for pad in missing for side in (pad // 2, pad - pad // 2))}
 
 
-def convolution(graph: OnnxGraph, call: Call) -> str:
+def convolution(graph: OnnxBuilder, call: Call) -> str:
     """Build `Conv2D`."""
     data, weight = call.operand(0), call.operand(1)
     attributes = {**_window(call), "group": max(data.shape[1] // weight.shape[1], 1)}
     return _convolve(graph, call, weight.tensor, attributes)
 
 
-def depthwise_convolution(graph: OnnxGraph, call: Call) -> str:
+def depthwise_convolution(graph: OnnxBuilder, call: Call) -> str:
     """Build `DepthwiseConv2D`, whose weights have one channel for each of the input, in either of two orders."""
     data, weight = call.operand(0), call.operand(1)
     shape = [weight.shape[0] * weight.shape[1], 1, *weight.shape[2:]]
@@ -77,7 +77,7 @@ def depthwise_convolution(graph: OnnxGraph, call: Call) -> str:
     return _convolve(graph, call, kernel, {**_window(call), "group": data.shape[1]})
 
 
-def _convolve(graph: OnnxGraph, call: Call, kernel: str, attributes: dict[str, Attribute]) -> str:
+def _convolve(graph: OnnxBuilder, call: Call, kernel: str, attributes: dict[str, Attribute]) -> str:
     data = call.operand(0)
     if data.dtype.kind is Kind.FLOAT:
         return graph.add("Conv", [data.tensor, kernel, *_bias(graph, call, 2)], attributes)
@@ -95,7 +95,7 @@ def _without_scale(call: Call) -> tuple[tuple[Operand, ...], Operand | None]:
     return (call.operands[:-1], last) if last.dtype is UINT64 else (call.operands, None)
 
 
-def _dequantized(graph: OnnxGraph, call: Call, result: str, scale: Operand | None) -> str:
+def _dequantized(graph: OnnxBuilder, call: Call, result: str, scale: Operand | None) -> str:
     """Add the dequantization of a result, if there is one."""
     if scale is None:
         return result
@@ -103,7 +103,7 @@ def _dequantized(graph: OnnxGraph, call: Call, result: str, scale: Operand | Non
     return scaled(graph, sums, scale)
 
 
-def _bias(graph: OnnxGraph, call: Call, index: int) -> list[str]:
+def _bias(graph: OnnxBuilder, call: Call, index: int) -> list[str]:
     if len(call.operands) <= index:
         return []
     return [graph.add("Reshape", [call.operand(index).tensor, graph.integers([-1])])]
@@ -116,7 +116,7 @@ class TransposedConvolution(Struct, frozen=True):
     weight: int
     bias: int
 
-    def __call__(self, graph: OnnxGraph, call: Call) -> str:
+    def __call__(self, graph: OnnxBuilder, call: Call) -> str:
         """Build it; what is added at the end follows from the shape of the output."""
         data, weight = call.operand(self.data), call.operand(self.weight)
         attributes = {**_window(call), "group": max(call.get("groups", 1), 1)}
@@ -142,7 +142,7 @@ class TransposedConvolution(Struct, frozen=True):
 def matrix_product(first: str, second: str) -> Builder:
     """Return the builder of a product whose attributes say which operands are transposed."""
 
-    def build(graph: OnnxGraph, call: Call) -> str:
+    def build(graph: OnnxBuilder, call: Call) -> str:
         left, right = call.operand(0), call.operand(1)
         tensors = [
             _transposed(graph, left) if _flag(call, first) else left.tensor,
@@ -161,12 +161,12 @@ def _flag(call: Call, name: str) -> bool:
     return bool(call.attributes.get(name, False))
 
 
-def _transposed(graph: OnnxGraph, operand: Operand) -> str:
+def _transposed(graph: OnnxBuilder, operand: Operand) -> str:
     order = (*range(operand.rank - 2), operand.rank - 1, operand.rank - 2)
     return graph.add("Transpose", [operand.tensor], {"perm": order})
 
 
-def fully_connected(graph: OnnxGraph, call: Call) -> str:
+def fully_connected(graph: OnnxBuilder, call: Call) -> str:
     """Build `FullyConnection`: all axes from `axis` on are one."""
     data, weight = call.operand(0), call.operand(1)
     axis = max(call.get("axis", 1), 1)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from opdiff.workflows.replay.types.call import UnsupportedOperatorError
 
 if TYPE_CHECKING:
-    from opdiff.workflows.replay.types.call import Builder, Call, OnnxGraph
+    from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder
 
 
-def concat(graph: OnnxGraph, call: Call) -> str:
+def concat(graph: OnnxBuilder, call: Call) -> str:
     """Build `ConcatD` and `ConcatV2`, whose axis is an attribute or the last input."""
     has_axis = "concat_dim" in call.attributes
     operands = call.operands if has_axis else call.operands[:-1]
@@ -18,7 +18,7 @@ def concat(graph: OnnxGraph, call: Call) -> str:
     return graph.add("Concat", [operand.tensor for operand in operands], {"axis": axis})
 
 
-def split(graph: OnnxGraph, call: Call) -> list[str]:
+def split(graph: OnnxBuilder, call: Call) -> list[str]:
     """Build the splits; the extents are those of the outputs."""
     data = next(operand for operand in call.operands if operand.rank == len(call.output_shapes[0]))
     axis = _split_axis(call, data.shape)
@@ -38,17 +38,17 @@ def _split_axis(call: Call, shape: tuple[int, ...]) -> int:
     return axes[0]
 
 
-def transpose(graph: OnnxGraph, call: Call) -> str:
+def transpose(graph: OnnxBuilder, call: Call) -> str:
     """Build `Transpose` and `TransposeD`."""
     return graph.add("Transpose", [call.operand(0).tensor], {"perm": call.integers("perm", 1)})
 
 
-def reshape(graph: OnnxGraph, call: Call) -> str:
+def reshape(graph: OnnxBuilder, call: Call) -> str:
     """Build operators that change the shape only."""
     return graph.add("Reshape", [call.operand(0).tensor, graph.integers(call.output_shapes[0])])
 
 
-def pad(graph: OnnxGraph, call: Call) -> str:
+def pad(graph: OnnxBuilder, call: Call) -> str:
     """Build the pads: with zeros, a given number, or mirrored and repeated edges."""
     mode = call.get("mode", "constant")
     if mode not in ("constant", "reflect", "edge"):
@@ -64,7 +64,7 @@ def pad(graph: OnnxGraph, call: Call) -> str:
     return graph.add("Pad", inputs, {"mode": mode})
 
 
-def unpack(graph: OnnxGraph, call: Call) -> list[str]:
+def unpack(graph: OnnxBuilder, call: Call) -> list[str]:
     """Build `Unpack`: one output for each position along an axis."""
     data, count = call.operand(0), len(call.output_shapes)
     axis = call.get("axis", 0) % data.rank
@@ -74,28 +74,28 @@ def unpack(graph: OnnxGraph, call: Call) -> list[str]:
     return [graph.add("Squeeze", [part, graph.integers([axis])]) for part in parts]
 
 
-def fill(graph: OnnxGraph, call: Call) -> str:
+def fill(graph: OnnxBuilder, call: Call) -> str:
     """Build `Fill`: one number everywhere."""
     number = graph.add("Reshape", [call.operand(1).tensor, graph.integers([])])
     return graph.add("Expand", [number, graph.integers(call.output_shapes[0])])
 
 
-def shape(graph: OnnxGraph, call: Call) -> str:
+def shape(graph: OnnxBuilder, call: Call) -> str:
     """Build `Shape`."""
     return graph.add("Shape", [call.operand(0).tensor])
 
 
-def tile(graph: OnnxGraph, call: Call) -> str:
+def tile(graph: OnnxBuilder, call: Call) -> str:
     """Build `Tile` and `TileD`."""
     return graph.add("Tile", [call.operand(0).tensor, graph.integers(call.integers("multiples", 1))])
 
 
-def expand(graph: OnnxGraph, call: Call) -> str:
+def expand(graph: OnnxBuilder, call: Call) -> str:
     """Build `BroadcastTo`."""
     return graph.add("Expand", [call.operand(0).tensor, graph.integers(call.output_shapes[0])])
 
 
-def pack(graph: OnnxGraph, call: Call) -> str:
+def pack(graph: OnnxBuilder, call: Call) -> str:
     """Build `Pack`."""
     axis = call.get("axis", 0)
     wider = [graph.add("Unsqueeze", [operand.tensor, graph.integers([axis])]) for operand in call.operands]

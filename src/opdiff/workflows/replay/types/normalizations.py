@@ -10,13 +10,13 @@ from opdiff.workflows.replay.types.call import UnsupportedOperatorError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.workflows.replay.types.call import Builder, Call, OnnxGraph, Operand
+    from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder, Operand
 
 
 def softmax(op_type: str) -> Builder:
     """Return the builder of a softmax over one axis."""
 
-    def build(graph: OnnxGraph, call: Call) -> str:
+    def build(graph: OnnxBuilder, call: Call) -> str:
         axes = call.integers("axes") if call.attributes.get("axes") else (-1,)
         if len(axes) != 1:
             raise UnsupportedOperatorError(f"axes {list(axes)}")
@@ -25,14 +25,14 @@ def softmax(op_type: str) -> Builder:
     return build
 
 
-def layer_norm(graph: OnnxGraph, call: Call) -> list[str]:
+def layer_norm(graph: OnnxBuilder, call: Call) -> list[str]:
     """Build `LayerNorm`: result, mean, variance."""
     data, gamma, beta = (call.operand(index) for index in range(3))
     axis = call.get("begin_norm_axis", 0) % data.rank
     return _layer_norm(graph, (data, gamma, beta), axis, call.get("epsilon", 1e-7))[:3]
 
 
-def layer_norm_v3(graph: OnnxGraph, call: Call) -> list[str]:
+def layer_norm_v3(graph: OnnxBuilder, call: Call) -> list[str]:
     """Build `LayerNormV3`: result, mean, reciprocal deviation."""
     data, gamma, beta = (call.operand(index) for index in range(3))
     axis = call.get("begin_norm_axis", 0) % data.rank
@@ -40,7 +40,7 @@ def layer_norm_v3(graph: OnnxGraph, call: Call) -> list[str]:
     return [result, mean, graph.add("Reciprocal", [deviation])]
 
 
-def layer_norm_v4(graph: OnnxGraph, call: Call) -> list[str]:
+def layer_norm_v4(graph: OnnxBuilder, call: Call) -> list[str]:
     """Build `LayerNormV4`, whose second input is the shape of the normalized axes."""
     data = call.operand(0)
     axis = data.rank - len(call.integers("normalized_shape", 1))
@@ -48,7 +48,7 @@ def layer_norm_v4(graph: OnnxGraph, call: Call) -> list[str]:
     return [result, mean, graph.add("Reciprocal", [deviation])]
 
 
-def _layer_norm(graph: OnnxGraph, operands: Sequence[Operand], axis: int, epsilon: float) -> list[str]:
+def _layer_norm(graph: OnnxBuilder, operands: Sequence[Operand], axis: int, epsilon: float) -> list[str]:
     """Return result, mean, variance and deviation of a normalization over all axes from one on."""
     data, *affine = operands
     axes = tuple(range(axis, data.rank))
@@ -63,22 +63,22 @@ def _layer_norm(graph: OnnxGraph, operands: Sequence[Operand], axis: int, epsilo
     return [result, mean, variance, deviation]
 
 
-def _deviation(graph: OnnxGraph, variance: str, epsilon: float) -> str:
+def _deviation(graph: OnnxBuilder, variance: str, epsilon: float) -> str:
     return graph.add("Sqrt", [graph.add("Add", [variance, graph.number(epsilon)])])
 
 
-def rms_norm(graph: OnnxGraph, call: Call) -> list[str]:
+def rms_norm(graph: OnnxBuilder, call: Call) -> list[str]:
     """Build `RmsNorm` over the last axes: result, reciprocal root of the mean square."""
     return _rms_norm(graph, call, call.operand(0).tensor, call.operand(0).rank)
 
 
-def add_rms_norm(graph: OnnxGraph, call: Call) -> list[str]:
+def add_rms_norm(graph: OnnxBuilder, call: Call) -> list[str]:
     """Build `AddRmsNorm`: result, reciprocal root of the mean square, sum."""
     total = graph.add("Add", [call.operand(0).tensor, call.operand(1).tensor])
     return [*_rms_norm(graph, call, total, call.operand(0).rank), total]
 
 
-def _rms_norm(graph: OnnxGraph, call: Call, data: str, rank: int) -> list[str]:
+def _rms_norm(graph: OnnxBuilder, call: Call, data: str, rank: int) -> list[str]:
     gamma = call.operands[-1]
     axes = tuple(range(rank - gamma.rank, rank))
     mean = graph.add("ReduceMean", [graph.add("Mul", [data, data])], {"axes": axes, "keepdims": 1})
@@ -87,11 +87,11 @@ def _rms_norm(graph: OnnxGraph, call: Call, data: str, rank: int) -> list[str]:
     return [result, graph.add("Reciprocal", [root])]
 
 
-def _by_channel(graph: OnnxGraph, operand: Operand, rank: int) -> str:
+def _by_channel(graph: OnnxBuilder, operand: Operand, rank: int) -> str:
     return graph.add("Reshape", [operand.tensor, graph.integers([1, -1, *[1] * (rank - 2)])])
 
 
-def prepared_batch_norm(graph: OnnxGraph, call: Call) -> str:
+def prepared_batch_norm(graph: OnnxBuilder, call: Call) -> str:
     """Build `BNInferenceD`: x plus the negative mean, times the reciprocal deviation, scaled and shifted."""
     data = call.operand(0)
     result = data.tensor
@@ -100,7 +100,7 @@ def prepared_batch_norm(graph: OnnxGraph, call: Call) -> str:
     return result
 
 
-def batch_norm(graph: OnnxGraph, call: Call) -> str:
+def batch_norm(graph: OnnxBuilder, call: Call) -> str:
     """Build `BNInfer` and `BatchNorm` in inference: data, scale, offset, mean, variance."""
     if call.get("is_training", default=False):
         raise UnsupportedOperatorError("is_training")
@@ -109,7 +109,7 @@ def batch_norm(graph: OnnxGraph, call: Call) -> str:
     return graph.add("BatchNormalization", [data, *weights], {"epsilon": call.get("epsilon", 1e-4)})
 
 
-def batch_norm_sums(graph: OnnxGraph, call: Call) -> list[str]:
+def batch_norm_sums(graph: OnnxBuilder, call: Call) -> list[str]:
     """Build `BNTrainingReduce`: sum and sum of squares of each channel."""
     data = call.operand(0)
     axes = graph.integers([0, *range(2, data.rank)])
@@ -117,7 +117,7 @@ def batch_norm_sums(graph: OnnxGraph, call: Call) -> list[str]:
     return [graph.add("ReduceSum", [tensor, axes], {"keepdims": 1}) for tensor in (data.tensor, square)]
 
 
-def batch_norm_update(graph: OnnxGraph, call: Call) -> list[str]:
+def batch_norm_update(graph: OnnxBuilder, call: Call) -> list[str]:
     """Build the result of `BNTrainingUpdate` from the sums of each channel."""
     data = call.operand(0)
     count = graph.number(prod(data.shape) / data.shape[1])
@@ -129,14 +129,14 @@ def batch_norm_update(graph: OnnxGraph, call: Call) -> list[str]:
     return [graph.add("Add", [graph.add("Mul", [normal, scale]), offset])]
 
 
-def instance_norm(graph: OnnxGraph, call: Call) -> str:
+def instance_norm(graph: OnnxBuilder, call: Call) -> str:
     """Build `InstanceNorm`: data, scale, offset."""
     data, *weights = (call.operand(index) for index in range(3))
     flat = [graph.add("Reshape", [weight.tensor, graph.integers([-1])]) for weight in weights]
     return graph.add("InstanceNormalization", [data.tensor, *flat], {"epsilon": call.get("epsilon", 1e-6)})
 
 
-def group_norm(graph: OnnxGraph, call: Call) -> str:
+def group_norm(graph: OnnxBuilder, call: Call) -> str:
     """Build the result of `GroupNorm`: groups of channels are normalized, then scaled by channel."""
     data, gamma, beta = (call.operand(index) for index in range(3))
     groups = call.get("num_groups", 1)
@@ -151,7 +151,7 @@ def group_norm(graph: OnnxGraph, call: Call) -> str:
     return graph.add("Add", [scaled, _by_channel(graph, beta, data.rank)])
 
 
-def l2_normalize(graph: OnnxGraph, call: Call) -> str:
+def l2_normalize(graph: OnnxBuilder, call: Call) -> str:
     """Build `L2Normalize`: data divided by the root of the sum of squares, which is not less than epsilon."""
     data = call.operand(0).tensor
     square = graph.add("Mul", [data, data])

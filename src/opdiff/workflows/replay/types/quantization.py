@@ -11,7 +11,7 @@ from opdiff.workflows.replay.types.call import UnsupportedOperatorError
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
-    from opdiff.workflows.replay.types.call import Builder, Call, OnnxGraph, Operand
+    from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder, Operand
 
 _FLOAT, _INT8 = 1, 3
 # Bit 46 of a packed scale, in its upper half: results are signed.
@@ -19,7 +19,7 @@ _IS_SIGNED = np.uint32(1 << 14)
 _ROUNDING = {"Round": "Round", "": "Round", "Floor": "Floor", "Ceil": "Ceil"}
 
 
-def quantize(graph: OnnxGraph, call: Call) -> str:
+def quantize(graph: OnnxBuilder, call: Call) -> str:
     """Build `AscendQuant`: scale, offset, rounding to 8 bits with saturation."""
     mode = call.get("round_mode", "Round")
     if mode not in _ROUNDING:
@@ -42,13 +42,13 @@ def _scale(call: Call) -> float:
     return scale * scale if call.get("sqrt_mode", default=False) else scale
 
 
-def dequantize(graph: OnnxGraph, call: Call) -> str:
+def dequantize(graph: OnnxBuilder, call: Call) -> str:
     """Build `AscendDequant`: a scale for each channel, or for all."""
     result = scaled(graph, call.operand(0), call.operand(1), is_squared=call.get("sqrt_mode", default=False))
     return graph.add("Relu", [result]) if call.get("relu_flag", default=False) else result
 
 
-def scaled(graph: OnnxGraph, data: Operand, scale: Operand, *, is_squared: bool = False) -> str:
+def scaled(graph: OnnxBuilder, data: Operand, scale: Operand, *, is_squared: bool = False) -> str:
     """Add the product of integers with a scale for each channel, or for all."""
     factors = dequantization_scales(scale)
     if is_squared:
@@ -76,7 +76,7 @@ def dequantization_scales(scale: Operand) -> AnyArray:
     return values.astype(np.float32)
 
 
-def restore(graph: OnnxGraph, call: Call) -> str:
+def restore(graph: OnnxBuilder, call: Call) -> str:
     """Build `AscendAntiQuant`: offset, then scale."""
     numbers = graph.add("Cast", [call.operand(0).tensor], {"to": _FLOAT})
     shifted = graph.add("Add", [numbers, graph.number(_known(call, "offset"))])

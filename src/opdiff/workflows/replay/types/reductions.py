@@ -8,13 +8,13 @@ from opdiff.workflows.replay.types.call import UnsupportedOperatorError
 
 if TYPE_CHECKING:
     from opdiff.workflows.golden.onnx_encoder import Attribute
-    from opdiff.workflows.replay.types.call import Builder, Call, OnnxGraph
+    from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder
 
 _MAXIMUM, _MEAN = 0, 1
 _ROUND_UP = 0
 
 
-def pooling(graph: OnnxGraph, call: Call) -> str:
+def pooling(graph: OnnxBuilder, call: Call) -> str:
     """Build `Pooling`: window, stride and pad, or the whole image."""
     mode = call.get("mode", _MAXIMUM)
     data = call.operand(0).tensor
@@ -34,14 +34,14 @@ def pooling(graph: OnnxGraph, call: Call) -> str:
     return graph.add("AveragePool", [data], {**attributes, "count_include_pad": int(any((top, bottom, left, right)))})
 
 
-def max_pool(graph: OnnxGraph, call: Call) -> str:
+def max_pool(graph: OnnxBuilder, call: Call) -> str:
     """Build `MaxPool` and `MaxPoolV3`, whose lists have an entry for each axis."""
     if call.get("global_pooling", default=False):
         return graph.add("GlobalMaxPool", [call.operand(0).tensor])
     return graph.add("MaxPool", [call.operand(0).tensor], _windows(call))
 
 
-def average_pool(graph: OnnxGraph, call: Call) -> str:
+def average_pool(graph: OnnxBuilder, call: Call) -> str:
     """Build `AvgPool` and `AvgPoolV2`; `exclusive` leaves padding out of the mean."""
     if call.get("global_pooling", default=False):
         return graph.add("GlobalAveragePool", [call.operand(0).tensor])
@@ -74,7 +74,7 @@ def _padding(call: Call) -> dict[str, Attribute]:
 def reduction(op_type: str, *, takes_input: bool = False) -> Builder:
     """Return the builder of a reduction; ONNX takes the axes of sums as an input, of others as an attribute."""
 
-    def build(graph: OnnxGraph, call: Call) -> str:
+    def build(graph: OnnxBuilder, call: Call) -> str:
         data = call.operand(0)
         axes = tuple(axis % data.rank for axis in call.integers("axes", 1)) or tuple(range(data.rank))
         kept = int(data.rank == len(call.output_shapes[0]) and call.get("keep_dims", default=True))
@@ -88,14 +88,14 @@ def reduction(op_type: str, *, takes_input: bool = False) -> Builder:
 def position(op_type: str) -> Builder:
     """Return the builder of the position of the largest or smallest element along an axis."""
 
-    def build(graph: OnnxGraph, call: Call) -> str:
+    def build(graph: OnnxBuilder, call: Call) -> str:
         axis = call.integers("dimension", 1)[0] % call.operand(0).rank
         return graph.add(op_type, [call.operand(0).tensor], {"axis": axis, "keepdims": 0})
 
     return build
 
 
-def position_and_value(graph: OnnxGraph, call: Call) -> list[str]:
+def position_and_value(graph: OnnxBuilder, call: Call) -> list[str]:
     """Build `ArgMaxWithValue`: position and value of the largest element along an axis."""
     data = call.operand(0)
     axis = call.integers("dimension")[0] % data.rank
@@ -104,7 +104,7 @@ def position_and_value(graph: OnnxGraph, call: Call) -> list[str]:
     return [found, graph.add("ReduceMax", [data.tensor], {"axes": (axis,), "keepdims": kept})]
 
 
-def largest(graph: OnnxGraph, call: Call) -> list[str]:
+def largest(graph: OnnxBuilder, call: Call) -> list[str]:
     """Build `TopK`, `TopKV2` and `TopKD`: values and positions."""
     attributes = {"axis": call.get("dim", -1), "largest": int(call.get("largest", default=True))}
     count = graph.integers(call.integers("k", 1))

@@ -8,20 +8,20 @@ from opdiff.workflows.replay.types.call import UnsupportedOperatorError
 
 if TYPE_CHECKING:
     from opdiff.workflows.golden.onnx_encoder import Attribute
-    from opdiff.workflows.replay.types.call import Builder, Call, OnnxGraph
+    from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder
 
 
-def _resize(graph: OnnxGraph, call: Call, attributes: dict[str, Attribute]) -> str:
+def _resize(graph: OnnxBuilder, call: Call, attributes: dict[str, Attribute]) -> str:
     sizes = graph.integers(call.output_shapes[0])
     return graph.add("Resize", [call.operand(0).tensor, "", "", sizes], attributes)
 
 
-def bilinear(graph: OnnxGraph, call: Call) -> str:
+def bilinear(graph: OnnxBuilder, call: Call) -> str:
     """Build `ResizeBilinearV2` and its form with the size as an attribute."""
     return _resize(graph, call, {"mode": "linear", "coordinate_transformation_mode": _coordinates(call)})
 
 
-def nearest(graph: OnnxGraph, call: Call) -> str:
+def nearest(graph: OnnxBuilder, call: Call) -> str:
     """Build `ResizeNearestNeighborV2` and its form with the size as an attribute."""
     coordinates = _coordinates(call)
     rounding = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
@@ -35,7 +35,7 @@ def _coordinates(call: Call) -> str:
     return "half_pixel" if call.get("half_pixel_centers", default=False) else "asymmetric"
 
 
-def resize(graph: OnnxGraph, call: Call) -> str:
+def resize(graph: OnnxBuilder, call: Call) -> str:
     """Build `Resize`, which has the attributes of ONNX."""
     names = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_floor"}
     attributes: dict[str, Attribute] = {name: call.get(name, default) for name, default in names.items()}

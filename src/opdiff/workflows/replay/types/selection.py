@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from opdiff.workflows.replay.types.call import UnsupportedOperatorError
 
 if TYPE_CHECKING:
-    from opdiff.workflows.replay.types.call import Builder, Call, OnnxGraph
+    from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder
 
 _SLICE_END = 2**31 - 1
 
 
-def gather(graph: OnnxGraph, call: Call) -> str:
+def gather(graph: OnnxBuilder, call: Call) -> str:
     """Build `GatherV2` and `Gather`."""
     if call.get("batch_dims", 0):
         raise UnsupportedOperatorError(f"batch_dims {call.get('batch_dims', 0)}")
@@ -20,39 +20,39 @@ def gather(graph: OnnxGraph, call: Call) -> str:
     return graph.add("Gather", [call.operand(0).tensor, call.operand(1).tensor], {"axis": axis})
 
 
-def gather_elements(graph: OnnxGraph, call: Call) -> str:
+def gather_elements(graph: OnnxBuilder, call: Call) -> str:
     """Build `GatherElements`."""
     return graph.add("GatherElements", [call.operand(0).tensor, call.operand(1).tensor], {"axis": call.get("dim", 0)})
 
 
-def index_by_tensor(graph: OnnxGraph, call: Call) -> str:
+def index_by_tensor(graph: OnnxBuilder, call: Call) -> str:
     """Build `IndexByTensor` with an index for the first axis."""
     if call.integers("indices_mask") != (1,) or len(call.operands) != 2:
         raise UnsupportedOperatorError(f"indices_mask {list(call.integers('indices_mask'))}")
     return graph.add("Gather", [call.operand(0).tensor, call.operand(1).tensor], {"axis": 0})
 
 
-def masked_fill(graph: OnnxGraph, call: Call) -> str:
+def masked_fill(graph: OnnxBuilder, call: Call) -> str:
     """Build `MaskedFill`: a number where the mask is set."""
     data, mask, number = (call.operand(index).tensor for index in range(3))
     return graph.add("Where", [mask, number, data])
 
 
-def slices(graph: OnnxGraph, call: Call) -> str:
+def slices(graph: OnnxBuilder, call: Call) -> str:
     """Build `Slice` and `SliceD`: offsets and sizes."""
     offsets = call.integers("offsets", 1)
     ends = [start + extent for start, extent in zip(offsets, call.output_shapes[0], strict=True)]
     return graph.add("Slice", [call.operand(0).tensor, graph.integers(offsets), graph.integers(ends)])
 
 
-def strided_slice(graph: OnnxGraph, call: Call) -> str:
+def strided_slice(graph: OnnxBuilder, call: Call) -> str:
     """Build `StridedSlice` and `StridedSliceD`."""
     starts, ends = call.integers("begin", 1), call.integers("end", 2)
     strides = call.integers("strides", 3) if "strides" in call.attributes or len(call.operands) > 3 else ()
     return _strided(graph, call, (starts, ends, strides or (1,) * len(starts)), tuple(range(len(starts))))
 
 
-def strided_slice_v2(graph: OnnxGraph, call: Call) -> str:
+def strided_slice_v2(graph: OnnxBuilder, call: Call) -> str:
     """Build `StridedSliceV2`, which names its axes."""
     starts, ends = call.integers("begin", 1), call.integers("end", 2)
     axes = call.integers("axes", 3) if len(call.operands) > 3 else tuple(range(len(starts)))
@@ -60,7 +60,7 @@ def strided_slice_v2(graph: OnnxGraph, call: Call) -> str:
     return _strided(graph, call, (starts, ends, strides), axes)
 
 
-def _strided(graph: OnnxGraph, call: Call, ranges: tuple[tuple[int, ...], ...], axes: tuple[int, ...]) -> str:
+def _strided(graph: OnnxBuilder, call: Call, ranges: tuple[tuple[int, ...], ...], axes: tuple[int, ...]) -> str:
     """Build a slice with the masks of TensorFlow: open starts, open ends, and axes that are removed."""
     if call.get("ellipsis_mask", 0) or call.get("new_axis_mask", 0):
         raise UnsupportedOperatorError("ellipsis_mask or new_axis_mask")

@@ -1,4 +1,4 @@
-"""Distribution of the errors of a tensor over its elements, from the histogram of relative errors."""
+"""Elements of a tensor that deviate more than others, counted in the histogram of relative errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MIN_ELEMENTS_PER_CHANNEL = 3
 _NEAR_ZERO_DENSITY = 0.8
 
 
-class ErrorDistribution(Struct, frozen=True):
+class DeviatingElements(Struct, frozen=True):
     """Number and possible location of the deviating elements.
 
     Attributes:
@@ -39,13 +39,13 @@ class ErrorDistribution(Struct, frozen=True):
     effective_share: float = 1.0
 
 
-def error_distribution(
+def deviating_elements(
     metrics: Metrics, magnitude: ErrorMagnitude, shape: Shape, expected_error: float
-) -> ErrorDistribution:
-    """Return the distribution of the errors of a tensor whose operator has this expected relative error."""
+) -> DeviatingElements:
+    """Return the deviating elements of a tensor whose operator has this expected relative error."""
     bins = metrics.relative_histogram
     if not bins or not metrics.count:
-        return ErrorDistribution(0, 0.0)
+        return DeviatingElements(0, 0.0)
     edge, first = 2.0**_FIRST_EDGE_POWER, 2
     while edge < min(_DEVIATION_FACTOR * expected_error, _DEVIATION_LIMIT) and first < len(bins):
         edge *= 2.0**_EDGE_STEP_POWER
@@ -55,7 +55,7 @@ def error_distribution(
     count = max(sum(bins[first:]) - near_zero, 0)
     effective_share = min(magnitude.rms_error / magnitude.peak, 1.0) ** 2 if magnitude.peak else 1.0
     channel = _find_channel(count, metrics.count, shape)
-    return ErrorDistribution(count, count / metrics.count, *channel, effective_share)
+    return DeviatingElements(count, count / metrics.count, *channel, effective_share)
 
 
 def _find_channel(count: int, total: int, shape: Shape) -> tuple[int | None, int]:

@@ -39,7 +39,7 @@ class FxFile(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class GoldenValue:
+class FxValue:
     """One tensor of the golden run; files in the order in which they were written."""
 
     files: list[FxFile]
@@ -74,13 +74,13 @@ class GoldenValue:
         return (file for file in self.files if file.slot is Slot.OUTPUT)
 
 
-class GoldenValues:
+class FxValues:
     """The values of one token, by file and by content."""
 
     def __init__(self, files: Iterable[FxFile]) -> None:
         """Group files, nodes in the order of execution and inputs before outputs."""
-        self._by_file: dict[tuple[str, Slot, int, int], tuple[GoldenValue, FxFile]] = {}
-        self._by_key: dict[Key, list[GoldenValue]] = defaultdict(list)
+        self._by_file: dict[tuple[str, Slot, int, int], tuple[FxValue, FxFile]] = {}
+        self._by_key: dict[Key, list[FxValue]] = defaultdict(list)
         self._arguments: dict[str, list[FxFile]] = defaultdict(list)
         groups: dict[Key, list[FxFile]] = defaultdict(list)
         for file in files:
@@ -95,15 +95,15 @@ class GoldenValues:
             for same in _separated(key, members):
                 self._add(same, key)
 
-    def of_file(self, file: FxFile) -> GoldenValue:
+    def of_file(self, file: FxFile) -> FxValue:
         """Return the value that a file holds."""
         return self._by_file[file[:4]][0]
 
-    def find_output(self, node: str, index: int) -> tuple[GoldenValue, FxFile] | None:
+    def find_output(self, node: str, index: int) -> tuple[FxValue, FxFile] | None:
         """Return a result of a node, and its file; `None` if it was not dumped."""
         return self._by_file.get((node, Slot.OUTPUT, index, 0))
 
-    def find(self, key: Key | None) -> list[GoldenValue]:
+    def find(self, key: Key | None) -> list[FxValue]:
         """Return the values with this content; several if samples do not tell them apart."""
         return self._by_key.get(key, []) if key is not None else []
 
@@ -112,7 +112,7 @@ class GoldenValues:
         return self._arguments.get(node, [])
 
     def _add(self, files: list[FxFile], key: Key | None) -> None:
-        value = GoldenValue(files)
+        value = FxValue(files)
         for file in files:
             self._by_file[file[:4]] = value, file
         if key is not None:
