@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 from contextlib import suppress
+from io import StringIO
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -130,6 +131,31 @@ def test_pipe_shows_workers_and_speed(capsys: pytest.CaptureFixture[str], monkey
         clock.now = 120.0
         progress.reach(40 << 20, 200 << 20)
     assert capsys.readouterr().err == "opdiff: comparing on 3 workers: 40.0 MiB of 200.0 MiB, 2.0 MiB/s\n"
+
+
+class Terminal(StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_bar_shows_workers_and_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, terminal = Clock(), Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "120")
+    with Progress("comparing", quiet=False, in_bytes=True) as progress:
+        assert progress._bar is not None
+        progress._bar.get_time = clock
+        progress.show_workers(3)
+        for clock.now, done in ((100.0, 0), (110.0, 40 << 20), (120.0, 80 << 20)):
+            progress.reach(done, 200 << 20)
+        progress._bar.refresh()
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+    assert "comparing on 3 workers" in shown
+    assert "80.0/200.0 MiB" in shown
+    assert "4.2 MB/s" in shown
+    assert "0:00:30" in shown
 
 
 def on_a_terminal(*arguments: str) -> tuple[str, str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -15,12 +17,11 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.run import connection
 from opdiff.run.connection import open_cluster
 from opdiff.run.task_round import BatchWork
-from opdiff.run.worker_task import Sender, Task, run_task, software_versions
-from worker_functions import double_each, process_ids
+from opdiff.run.worker_task import software_versions
+from worker_functions import double_each, process_id, process_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from opdiff.run.cluster import Cluster
 
@@ -48,27 +49,63 @@ def test_address_and_scheduler_file(processes: ClusterProcesses) -> None:
             assert doubled(cluster) == [0, 2, 4]
 
 
-def test_worker_with_another_version_is_refused(processes: ClusterProcesses, tmp_path: Path) -> None:
-    """A worker finds the description of an older package first."""
-    folder = tmp_path / "old" / "opdiff-0.0.1.dist-info"
-    folder.mkdir(parents=True)
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: opdiff\nVersion: 0.0.1\n")
-    processes.add_workers("old", PYTHONPATH=str(folder.parent))
+OTHER_PYTHON = """
+import platform, sys
+from collections import namedtuple
+version = namedtuple("version", "major minor micro releaselevel serial")
+
+def dask_setup(worker):
+    sys.version_info = version(3, 11, 99, "final", 0)
+    platform.python_version = lambda: "3.11.99"
+"""
+
+
+def other_software(name: str, folder: Path) -> dict[str, str]:
+    """Return settings of a worker that has another version of a package, or of Python."""
+    path = f"{folder}:{Path(__file__).parents[1]}"
+    if name == "python":
+        (folder / "other_python.py").write_text(OTHER_PYTHON)
+        return {"PYTHONPATH": path, "DASK_DISTRIBUTED__WORKER__PRELOAD": '["other_python"]'}
+    # The description of an older package is found first.
+    described = folder / f"{name}-0.0.1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.0.1\n")
+    return {"PYTHONPATH": path}
+
+
+@pytest.mark.filterwarnings("ignore::distributed.versions.VersionMismatchWarning")  # dask looks at some packages, too
+@pytest.mark.parametrize(("name", "version"), [("opdiff", "0.0.1"), ("numpy", "0.0.1"), ("python", "3.11.99")])
+def test_worker_with_another_version_is_refused(
+    processes: ClusterProcesses, tmp_path: Path, name: str, version: str
+) -> None:
+    """One that joins later gets no jobs."""
     with open_cluster(processes.address, "", quiet) as cluster:
+        processes.add_workers("old", **other_software(name, tmp_path))
         cluster._client.wait_for_workers(2)
-    here = dict(software_versions())["opdiff"]
-    with (
-        pytest.raises(InputError, match=rf"has opdiff 0\.0\.1, here it is {here}"),
-        open_cluster(processes.address, "", quiet),
-    ):
+        work: BatchWork[int, object] = BatchWork(process_ids, lambda _job, reason: reason, lambda _job: 16 << 20)
+        found = [result for _, result in cluster.run(work, range(8))]
+        found += list(cluster.map(process_id, range(8)))
+    here = dict(software_versions())[name]
+    message = rf"has {name} {re.escape(version)}, here it is {re.escape(here)}"
+    with pytest.raises(InputError, match=message), open_cluster(processes.address, "", quiet):
         pass
     processes.kill("old")
+    assert set(found) == {processes.workers["w0"].pid}
 
 
-def test_task_on_a_worker_with_another_version_fails() -> None:
-    task = Task.of((1,), Sender(versions=(("opdiff", "0.0.1"),)))
-    with pytest.raises(RuntimeError, match=r"the worker has {'opdiff': .*}, the client {'opdiff': '0\.0\.1'}"):
-        run_task(task, double_each)
+def test_cluster_whose_workers_all_have_another_version(tmp_path: Path) -> None:
+    """They take the place of the one that was there at first."""
+    home = tmp_path / "cluster"
+    home.mkdir()
+    with running_cluster(home, "w0") as processes, open_cluster(processes.address, "", quiet) as cluster:
+        processes.add_workers("old", **other_software("opdiff", tmp_path))
+        cluster._client.wait_for_workers(2)
+        processes.kill("w0")
+        work: BatchWork[int, object] = BatchWork(process_ids, lambda _job, reason: str(reason), lambda _job: 1)
+        found = [str(result) for _, result in cluster.run(work, range(3))]
+        assert all("has opdiff 0.0.1, here it is" in result for result in found)
+        with pytest.raises(InputError, match=r"has opdiff 0\.0\.1, here it is"):
+            list(cluster.map(process_id, range(3)))
 
 
 @pytest.mark.parametrize(

@@ -156,13 +156,16 @@ class _Mapped(Generic[Job, Result]):
 
     def __init__(self, client: Client, workers: Workers, task: Task[Job], function: Each[Job, Result]) -> None:
         self._client, self._workers, self._task, self._function = client, workers, task, function
+        # Workers with other software.
+        self._avoided: set[str] = set()
         self.submit()
 
     def submit(self) -> None:
         """Submit the job, unless its host has no worker now."""
-        self._allowed = self._workers.addresses(self._task.host) if self._task.host else []
+        is_limited = bool(self._task.host or self._avoided)
+        self._allowed = sorted({*self._workers.addresses(self._task.host)} - self._avoided) if is_limited else []
         self.future: Future[TaskResults[Result]] | None = None
-        if self._allowed or not self._task.host:
+        if self._allowed or not is_limited:
             workers = self._allowed or None
             self.future = self._client.submit(run_task, self._task, self._function, pure=False, workers=workers)
 
@@ -178,9 +181,12 @@ class _Mapped(Generic[Job, Result]):
                 raise InputError(worker, because(WORKER_DIED, times=times, worker=worker)) from error
             except CancelledError as error:
                 raise InputError("cluster", because("run.scheduler_lost")) from error
-            if found is not None:
+            if found is None:
+                self._check_workers()
+            elif found.refusal is None:
                 return found.values[0]
-            self._check_workers()
+            else:
+                self._submit_elsewhere(found.worker, found.refusal)
 
     def _wait_a_second(self) -> TaskResults[Result] | None:
         if self.future is None:
@@ -193,6 +199,17 @@ class _Mapped(Generic[Job, Result]):
         self.future.release()
         return found
 
+    def _submit_elsewhere(self, worker: str, refusal: Reason) -> None:
+        """Submit the job to other workers than one that refused it.
+
+        Raises:
+            InputError: there is no other one.
+        """
+        self._avoided.add(worker)
+        self.submit()
+        if self.future is None:
+            raise InputError("cluster", refusal)
+
     def _check_workers(self) -> None:
         """Submit the job again if its workers were replaced by others of the same host.
 
@@ -204,8 +221,8 @@ class _Mapped(Generic[Job, Result]):
         problem = self._workers.obstacle(host)
         if problem is not None:
             raise InputError(host or "cluster", problem)
-        there = self._workers.addresses(host)
-        if host and there and not set(self._allowed) & set(there):
+        there = {*self._workers.addresses(host)} - self._avoided
+        if (host or self._avoided) and there and not there & set(self._allowed):
             if self.future is not None:
                 self.future.cancel(force=True)
             self.submit()

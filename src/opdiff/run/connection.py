@@ -11,7 +11,7 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.core.remote.hosts import reachable_hosts
 from opdiff.run.cluster import Cluster
-from opdiff.run.worker_task import software_versions
+from opdiff.run.worker_task import software_versions, version_differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -133,10 +133,9 @@ def _check_workers(client: Client, address: str) -> None:
     here = dict(software_versions())
     found = client.get_versions(packages=["opdiff"])["workers"]
     different = tuple(
-        because("run.version_differs", worker=worker, name=name, version=version or "none", here=here[name])
+        difference
         for worker, software in sorted(found.items())
-        for name, version in _versions_of(software).items()
-        if version != here[name]
+        for difference in version_differences(worker, _versions_of(software), here)
     )
     if different:
         raise InputError(address, because("run.versions_differ", differences=different[:_MAX_LISTED_WORKERS]))

@@ -1,7 +1,7 @@
 """One round of tasks: batches are submitted in a window of bounded size, each host with a window of its own.
 
 waiting batches ──submit──► running ──► results
-├──► unread: a worker could not read the files
+├──► unread: a worker could not read the files, or has other software
 ├──► failed: an exception, or workers died
 └── overdue ──► a second copy on another worker; the first result counts
 """
@@ -226,8 +226,12 @@ class Round(Generic[Job, Result]):
         yield from self._read_results(running.batch, found)
 
     def _read_results(self, batch: Batch[Job], found: TaskResults[Result]) -> Iterator[tuple[Job, Result]]:
-        """Yield the results; keep those of files that could not be read."""
+        """Yield the results; keep jobs whose files could not be read, or whose worker refused them."""
         tried = batch.avoided | {self._workers.host_of(found.worker)}
+        if found.refusal is not None:
+            results = [self._work.on_failure(job, found.refusal) for job in batch.jobs]
+            self.unread += [Unread(*item, batch.place, tried) for item in zip(batch.jobs, results, strict=True)]
+            return
         for job, result in zip(batch.jobs, found.values, strict=True):
             if self._work.is_unread(result):
                 self.unread.append(Unread(job, result, batch.place, tried))

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from msgspec import Struct, field
 
+from opdiff.core.reasons import because
 from opdiff.core.remote.hosts import add_own_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from opdiff.core.reasons import Reason
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -63,10 +66,17 @@ class Task(Struct, Generic[Job], frozen=True):
 
 
 class TaskResults(Struct, Generic[Result], frozen=True):
-    """Results of a batch, pickled, and the address of the worker."""
+    """Results of a batch.
+
+    Attributes:
+        pickled: the results.
+        worker: address of the worker.
+        refusal: why the worker has not run the batch; `None` if it has.
+    """
 
     pickled: bytes
     worker: str
+    refusal: Reason | None = None
 
     @property
     def values(self) -> Sequence[Result]:
@@ -106,17 +116,32 @@ def run_task(
         function: returns the results of the jobs.
         moved: the same jobs with the data that another host had.
 
-    Raises:
-        RuntimeError: the worker, which joined the cluster later, has other software than the sender.
+    Returns:
+        The results, or the refusal of a worker that joined the cluster later and has other software than the sender.
     """
     from distributed import get_worker
 
-    here, there = software_versions(), task.sender.versions
-    if here != there:
-        raise RuntimeError(f"the worker has {dict(here)}, the client {dict(there)}")
+    refusal = moved.refusal if moved is not None else None
+    refusal = refusal or _refusal(get_worker().address, task.sender)
+    if refusal is not None:
+        return TaskResults(b"", get_worker().address, refusal)
     _prepare(task)
     jobs: Sequence[Job] = pickle.loads(task.pickled) if moved is None else moved.values  # noqa: S301  code of the client
     return TaskResults(pickle.dumps(function(jobs), pickle.HIGHEST_PROTOCOL), get_worker().address)
+
+
+def _refusal(worker: str, sender: Sender) -> Reason | None:
+    different = version_differences(worker, dict(software_versions()), dict(sender.versions))
+    return different[0] if different else None
+
+
+def version_differences(worker: str, there: Mapping[str, str | None], here: Mapping[str, str]) -> tuple[Reason, ...]:
+    """Return in which software a worker differs from the client."""
+    return tuple(
+        because("run.version_differs", worker=worker, name=name, version=there.get(name) or "none", here=version)
+        for name, version in here.items()
+        if there.get(name) != version
+    )
 
 
 class TaskCancelledError(Exception):
