@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, EncodedTensor, encode_tensor, standard_dump
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from opdiff.core.codes import AnyArray
@@ -53,3 +55,14 @@ def add(folder: Path, name: str, content: bytes | None = None) -> str:
     path = folder / name
     path.write_bytes(numbered(3) if content is None else content)
     return str(path)
+
+
+def hashed_name(directory: str, name: str) -> str:
+    """Return the hash that replaces a name too long for the file system; a golden file keeps its suffix."""
+    digest = blake2b(f"{directory}/{name}".encode(), digest_size=8).digest()
+    return f"{int.from_bytes(digest, 'little')}{'.npy' if name.endswith('.npy') else ''}"
+
+
+def mapping_csv(rows: Iterable[tuple[str, str]]) -> str:
+    """Return the table from hashed to full names that is written next to the files."""
+    return "".join(f"{hashed},{name}\n" for hashed, name in rows)

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 from opdiff.core import codes as elements
 from opdiff.core.dtypes import DType
 from opdiff.core.errors import LayoutError
-from opdiff.sample import names
 from opdiff.sample.container import EncodedDump, EncodedTensor, standard_dump
+from opdiff.sample.names import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from opdiff.core.tensor import Shape
     from opdiff.sample.names import DumpName
+
+# Task type of sliced operators.
+_FFTS_PLUS = 4
 
 Bounds = tuple[tuple[int, int], ...]
 """Start and stop of a slice along each axis."""
@@ -60,7 +63,7 @@ def automatic_slices(name: DumpName, dump: EncodedDump, cuts: Cuts, *, context_i
             for whole, part in zip(dump.outputs, _slice_outputs(dump, cuts, thread), strict=True)
         )
         content = standard_dump(replace(dump, outputs=outputs, attr=attr, dump_time=stamped.timestamp))
-        files.append(SliceFile(str(names.automatic_slice(stamped, context_id, thread)), content))
+        files.append(SliceFile(str(automatic_slice(stamped, context_id, thread)), content))
     return tuple(files)
 
 
@@ -72,7 +75,7 @@ def manual_slices(name: DumpName, dump: EncodedDump, cuts: Cuts, *, context_id: 
         stamped = replace(name, timestamp=name.timestamp + number)
         outputs = _slice_outputs(dump, cuts, number)
         content = standard_dump(replace(dump, outputs=outputs, attr=attr, dump_time=stamped.timestamp))
-        files.append(SliceFile(str(names.manual_slice(stamped, context_id, number)), content))
+        files.append(SliceFile(str(manual_slice(stamped, context_id, number)), content))
     return tuple(files)
 
 
@@ -124,3 +127,14 @@ def _automatic_attr(dump: EncodedDump, cuts: Cuts) -> str:
 
 def _ranges(bounds: Iterable[tuple[int, int]]) -> list[dict[str, int]]:
     return [{"lower": low, "higher": high} for low, high in bounds]
+
+
+def automatic_slice(name: DumpName, context_id: int, thread_id: int, device_id: int = 0) -> DumpName:
+    """Return the file name of a slice made by the scheduler."""
+    return replace(name, task=Task(_FFTS_PLUS, context_id, thread_id, device_id))
+
+
+def manual_slice(name: DumpName, context_id: int, number: int, device_id: int = 0) -> DumpName:
+    """Return the file name of a slice made by the compiler, whose number is part of the operator name."""
+    part = replace(name, op_name=f"{name.op_name}_lxslice{number}")
+    return replace(part, task=Task(_FFTS_PLUS, context_id, 0, device_id))

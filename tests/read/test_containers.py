@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dump_files import with_header_field
+from nano_files import nano_dump
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError, ElementError
@@ -22,7 +23,6 @@ from opdiff.sample.container import (
     EncodedTensor,
     OriginalTensor,
     encode_tensor,
-    nano_dump,
     protobuf_dump,
     standard_dump,
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from dump_files import hashed_name, mapping_csv
 from opdiff.core import dtypes
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
@@ -15,7 +16,7 @@ from opdiff.core.reasons import because
 from opdiff.read.directory import Location, locate, natural_key, scan
 from opdiff.read.folder import read_folder
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
-from opdiff.sample.names import DumpName, hashed_name, mapping_csv
+from opdiff.sample.names import DumpName
 
 if TYPE_CHECKING:
     from pathlib import Path

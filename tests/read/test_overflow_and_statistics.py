@@ -9,19 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from old_overflow_records import old_overflow_record
 from opdiff.core.errors import DumpError
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.overflow import AccRecord, OldRecord, parse_record, read_overflow, to_json
 from opdiff.read.statistics import StatisticsLine, read_statistics
-from opdiff.sample.container import (
-    Overflow,
-    Unit,
-    old_overflow_record,
-    overflow_dump,
-    overflow_record,
-    standard_dump,
-)
+from opdiff.sample.container import Overflow, Unit, overflow_dump, overflow_record, standard_dump
 from opdiff.sample.names import overflow_name
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from opdiff.read import read_operator
 from opdiff.read.directory import scan
 from opdiff.read.folder import read_folder
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
-from opdiff.sample.names import DumpName, automatic_slice
-from sliced_dumps import Cuts, SliceFile, automatic_slices, manual_slices
+from opdiff.sample.names import DumpName
+from sliced_dumps import Cuts, SliceFile, automatic_slice, automatic_slices, manual_slices
 
 if TYPE_CHECKING:
     from pathlib import Path

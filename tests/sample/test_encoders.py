@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpdata_proto import DumpData
+from nano_files import nano_dump
+from old_overflow_records import old_overflow_record
 from opdiff.core import dtypes, wire
 from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import ElementError, LayoutError
@@ -20,8 +22,6 @@ from opdiff.sample.container import (
     Overflow,
     Unit,
     encode_tensor,
-    nano_dump,
-    old_overflow_record,
     overflow_dump,
     overflow_record,
     protobuf_dump,

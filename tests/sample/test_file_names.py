@@ -2,17 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from opdiff.sample.names import (
-    DumpName,
-    Task,
-    automatic_slice,
-    fx_name,
-    golden_name,
-    hashed_name,
-    manual_slice,
-    mapping_csv,
-    overflow_name,
-)
+from dump_files import hashed_name, mapping_csv
+from opdiff.sample.names import DumpName, Task, fx_name, golden_name, overflow_name
+from sliced_dumps import automatic_slice, manual_slice
 
 STAMP = 1671234567890123
 

@@ -11,11 +11,12 @@ import pytest
 from command_line import Outcome, run
 from dump_files import TIME, add, dump, tensor
 from element_types import KNOWN
+from old_overflow_records import old_overflow_record
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.dtypes import largest_finite
 from opdiff.measure.tensor_stats import OutOfRange, find_out_of_range
-from opdiff.sample.container import Overflow, Unit, old_overflow_record, overflow_dump, overflow_record, standard_dump
+from opdiff.sample.container import Overflow, Unit, overflow_dump, overflow_record, standard_dump
 from opdiff.sample.names import DumpName, Task, overflow_name
 
 if TYPE_CHECKING:

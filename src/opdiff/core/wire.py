@@ -16,6 +16,8 @@ _VARINT, _LENGTH_DELIMITED, _FIXED32 = 0, 2, 5
 
 def varint(value: int) -> bytes:
     """Encode a varint: seven bits per byte, lowest first; negative values as 64-bit two's complement."""
+    if 0 <= value < 0x80:
+        return bytes((value,))
     rest = value & 0xFFFF_FFFF_FFFF_FFFF
     encoded = bytearray()
     while rest > 0x7F:

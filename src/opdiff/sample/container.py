@@ -2,8 +2,7 @@
 
     standard   length of the header, header (protobuf), then the data of inputs, outputs, buffers and spaces
     protobuf   the header alone, with the data inside it (version 1, old)
-    nano       length of the head, head (packed structs), then the data of inputs and outputs
-    overflow   the record in an overflow debug file, in its new and its old form
+    overflow   the record in an overflow debug file
 
 An integer in place of an element type or a layout is written unchanged, to encode unknown ones.
 """
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 from opdiff.core import codes as elements
 from opdiff.core import dtypes, wire
 from opdiff.core import layout_ids as layouts
-from opdiff.core.errors import ElementError, LayoutError
+from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 from opdiff.sample.storage import store
 
@@ -34,7 +33,6 @@ NONE_ID = 65535
 
 _MAGIC = 0x5A5A5A5A
 _NUMBERS = {dtype: number for number, dtype in dtypes.BY_NUMBER.items()}
-_NANO_NUMBERS = {dtype: number for number, dtype in dtypes.NANO_BY_NUMBER.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,7 @@ def _input(tensor: EncodedTensor, *, inside: bool) -> bytes:
 
 def _type_layout_shape(tensor: EncodedTensor) -> bytes:
     shape = b"" if tensor.shape is None else wire.block(3, wire.packed(1, tensor.shape))
-    return wire.number(1, _type_number(tensor.dtype)) + wire.number(2, _layout_number(tensor.layout)) + shape
+    return wire.number(1, _type_number(tensor.dtype)) + wire.number(2, layout_number(tensor.layout)) + shape
 
 
 def _dims(field: int, shape: Shape) -> bytes:
@@ -183,7 +181,7 @@ def _sub_format(tensor: EncodedTensor) -> int:
 
 
 def _original(original: OriginalTensor) -> bytes:
-    kind = wire.number(3, _type_number(original.dtype)) + wire.number(4, _layout_number(original.layout))
+    kind = wire.number(3, _type_number(original.dtype)) + wire.number(4, layout_number(original.layout))
     return wire.text(1, original.op) + wire.number(2, original.index) + kind
 
 
@@ -195,61 +193,13 @@ def _type_number(dtype: DType | int) -> int:
     return dtype if isinstance(dtype, int) else _NUMBERS[dtype]
 
 
-def _layout_number(layout: str | int) -> int:
+def layout_number(layout: str | int) -> int:
+    """Return the number of a layout in headers."""
     if isinstance(layout, int):
         return layout
     if layout not in layouts.NUMBERS:
         raise LayoutError(layout, because("sample.layout_number"))
     return layouts.NUMBERS[layout]
-
-
-# Nano container
-
-
-def nano_dump(dump: EncodedDump, *, version: int = 1) -> bytes:
-    """Encode a nano dump file. It has inputs and outputs only; other fields of `dump` are not used."""
-    inputs = [_nano_record(tensor, original=False) for tensor in dump.inputs]
-    outputs = [_nano_record(tensor, original=True) for tensor in dump.outputs]
-    head = pack("<II", _MAGIC, version) + _nano_section(4, inputs) + _nano_section(5, outputs)
-    payloads = (tensor.payload for tensor in dump.inputs + dump.outputs)
-    return b"".join((pack("<Q", len(head)), head, *payloads))
-
-
-def _nano_section(tag: int, records: list[bytes]) -> bytes:
-    return _tlv(tag, pack("<I", len(records)) + b"".join(records))
-
-
-def _nano_record(tensor: EncodedTensor, *, original: bool) -> bytes:
-    address_type = offset = 0
-    kind = pack("<iii", _nano_number(tensor.dtype), _layout_number(tensor.layout), address_type)
-    source = _nano_original(tensor.original) if original else b""
-    where = pack("<QQQ", tensor.address, offset, len(tensor.payload))
-    tlvs = b"" if tensor.shape is None else _tlv(0, _words(tensor.shape))
-    tlvs += _tlv(1, _words(tensor.origin_shape)) if tensor.origin_shape else b""
-    tlvs += _tlv(2, tensor.original.op.encode()) if original and tensor.original else b""
-    return kind + source + where + pack("<I", len(tlvs)) + tlvs
-
-
-def _nano_original(original: OriginalTensor | None) -> bytes:
-    if original is None:
-        return bytes(12)
-    return pack("<iii", original.index, _nano_number(original.dtype), _layout_number(original.layout))
-
-
-def _nano_number(dtype: DType | int) -> int:
-    if isinstance(dtype, int):
-        return dtype
-    if dtype not in _NANO_NUMBERS:
-        raise ElementError(dtype.name, because("sample.type_number"))
-    return _NANO_NUMBERS[dtype]
-
-
-def _tlv(tag: int, value: bytes) -> bytes:
-    return pack("<II", tag, len(value)) + value
-
-
-def _words(values: Shape) -> bytes:
-    return pack(f"<{len(values)}Q", *values)
 
 
 # Overflow records
@@ -305,33 +255,18 @@ _UNIT_WORDS = {
 }
 
 
+def _words(values: Shape) -> bytes:
+    return pack(f"<{len(values)}Q", *values)
+
+
 def overflow_record(overflow: Overflow) -> bytes:
-    """Encode the record in its new form."""
+    """Encode the record of an overflow."""
     words = _words(tuple(getattr(overflow, name) for name in _UNIT_WORDS[overflow.unit]))
     is_core = overflow.unit in (Unit.AIC, Unit.AIV)
     count = 4 if is_core and overflow.version == 1 else 1
     data = words + _words((overflow.status + (0,) * count)[:count])
     valid, reserved = 1, 0
     return pack("<6I", _MAGIC, overflow.version, valid, overflow.unit, reserved, len(data)) + data
-
-
-def old_overflow_record(dha: Overflow | None, l2: Overflow | None, ai_core: Overflow | None) -> bytes:
-    """Encode the record in its old form: 2048 bytes with a field for each of three sources, zeros for `None`."""
-    record = bytearray(2048)
-    for start, overflow in ((0, dha), (128, l2), (256, ai_core)):
-        if overflow:
-            record[start : start + 48] = _words(_old_info(overflow))
-    for start, overflow in ((512, dha), (768, l2)):
-        if overflow:
-            record[start : start + 8] = _words(overflow.status[:1])
-    if ai_core:
-        record[1024:1048] = _words((ai_core.kernel_code, ai_core.block_id, ai_core.status[0]))
-    return bytes(record)
-
-
-def _old_info(overflow: Overflow) -> Shape:
-    ids = (overflow.model_id, overflow.stream_id, overflow.task_id, overflow.task_type)
-    return (*ids, overflow.pc_start, overflow.para_base)
 
 
 def overflow_dump(record: bytes, dump_time: int = 0) -> EncodedDump:

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from hashlib import blake2b
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-FFTS_PLUS = 4
-"""Task type of sliced operators."""
+from dataclasses import dataclass
 
 _UNSAFE = str.maketrans(" ./\\", "____")
 
@@ -77,25 +69,3 @@ def fx_name(node: str, target: str, slot: str, indices: tuple[int, ...], timesta
 def overflow_name(task_id: int, stream_id: int, timestamp: int, task: Task | None = None) -> DumpName:
     """Return the name of the overflow debug file of the operator with these ids."""
     return DumpName("Opdebug", "Node_OpDebug", task_id, stream_id, timestamp, task)
-
-
-def automatic_slice(name: DumpName, context_id: int, thread_id: int, device_id: int = 0) -> DumpName:
-    """Return the file name of a slice made by the scheduler."""
-    return replace(name, task=Task(FFTS_PLUS, context_id, thread_id, device_id))
-
-
-def manual_slice(name: DumpName, context_id: int, number: int, device_id: int = 0) -> DumpName:
-    """Return the file name of a slice made by the compiler, whose number is part of the operator name."""
-    part = replace(name, op_name=f"{name.op_name}_lxslice{number}")
-    return replace(part, task=Task(FFTS_PLUS, context_id, 0, device_id))
-
-
-def hashed_name(directory: str, name: str) -> str:
-    """Return the hash that replaces a name too long for the file system; a golden file keeps its suffix."""
-    digest = blake2b(f"{directory}/{name}".encode(), digest_size=8).digest()
-    return f"{int.from_bytes(digest, 'little')}{'.npy' if name.endswith('.npy') else ''}"
-
-
-def mapping_csv(rows: Iterable[tuple[str, str]]) -> str:
-    """Return the table from hashed to full names that is written next to the files."""
-    return "".join(f"{hashed},{name}\n" for hashed, name in rows)

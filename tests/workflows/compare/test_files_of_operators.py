@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from dump_files import TIME, tensor
+from dump_files import TIME, hashed_name, mapping_csv, tensor
 from made_dumps import Case, assert_measured, describe, numbers, perturbed, rule
 from opdiff.sample.container import EncodedDump, standard_dump
-from opdiff.sample.names import DumpName, golden_name, hashed_name, mapping_csv
+from opdiff.sample.names import DumpName, golden_name
 from sliced_dumps import Cuts, automatic_slices, manual_slices
 
 if TYPE_CHECKING:

@@ -13,6 +13,8 @@ import pytest
 
 from command_line import run
 from dump_files import TIME, add, dump, tensor
+from nano_files import nano_dump
+from old_overflow_records import old_overflow_record
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
@@ -21,8 +23,6 @@ from opdiff.sample.container import (
     EncodedTensor,
     Overflow,
     Unit,
-    nano_dump,
-    old_overflow_record,
     overflow_dump,
     overflow_record,
     protobuf_dump,

@@ -10,13 +10,13 @@ import pytest
 
 from command_line import run
 from dump_files import TIME, add, dump, tensor
+from nano_files import nano_dump
 from opdiff.core import dtypes
 from opdiff.sample.container import (
     EncodedDump,
     EncodedTensor,
     OriginalTensor,
     Overflow,
-    nano_dump,
     overflow_dump,
     overflow_record,
     protobuf_dump,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from command_line import COMMAND, run
-from dump_files import with_header_field
+from dump_files import hashed_name, mapping_csv, with_header_field
 from graph_dumps import GraphCase, saved
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
@@ -23,7 +23,7 @@ from opdiff.core.tensor import Slot
 from opdiff.read.reduced import parse_stats, read_reduced
 from opdiff.sample.container import encode_tensor
 from opdiff.sample.graph_mode import ge_dump, write_graph_sample
-from opdiff.sample.names import DumpName, hashed_name, mapping_csv
+from opdiff.sample.names import DumpName
 from opdiff.workflows.reduce import work
 from opdiff.workflows.reduce.plan import SettleTracker, find_reducible, is_open_for_writing
 from opdiff.workflows.reduce.watch import pause_s

@@ -6,8 +6,9 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from opdiff.core import wire
 from opdiff.core.reasons import because
-from opdiff.read.rules.message_fields import FIXED32, LENGTH, VARINT
+from opdiff.read.rules.message_fields import FIXED32, VARINT
 from opdiff.read.rules.model_schema import ENUMS, MESSAGES
 
 if TYPE_CHECKING:
@@ -59,27 +60,12 @@ def _encode_value(field: Field, value: object) -> bytes:
     if field.kind in MESSAGES:
         if not isinstance(value, Mapping):
             raise FieldError(field.name, value)
-        return _with_length(field, encode(field.kind, value))
+        return wire.block(field.number, encode(field.kind, value))
     if field.kind in ("string", "bytes"):
-        return _with_length(field, _to_bytes(field, value))
+        return wire.block(field.number, _to_bytes(field, value))
     if field.kind == "float":
-        return _varint(field.number << 3 | FIXED32) + _to_float(field, value)
-    return _varint(field.number << 3 | VARINT) + _varint(_to_int(field, value))
-
-
-def _with_length(field: Field, content: bytes) -> bytes:
-    return _varint(field.number << 3 | LENGTH) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
-    content = bytearray()
-    while value >= 0x80:
-        content.append(value & 0x7F | 0x80)
-        value >>= 7
-    content.append(value)
-    return bytes(content)
+        return wire.varint(field.number << 3 | FIXED32) + _to_float(field, value)
+    return wire.varint(field.number << 3 | VARINT) + wire.varint(_to_int(field, value))
 
 
 def _to_bytes(field: Field, value: object) -> bytes:
