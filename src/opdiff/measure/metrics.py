@@ -27,6 +27,8 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
     count, pairs, distribution = sums.count, sums.pairs, sums.distribution
     worst = sums.worst if sums.worst and sums.worst.value else None
     fit = _fit(pairs, sums.scale)
+    target_mean, target_std = _mean_and_deviation(sums.target, sums.scale.target)
+    golden_mean, golden_std = _mean_and_deviation(sums.golden, sums.scale.golden)
     return Metrics(
         count=count,
         cosine=cosine,
@@ -34,10 +36,10 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
         accumulated_relative_error=relative[0],
         relative_euclidean_distance=_relative_distance(sums),
         kl_divergence=kl if count else None,
-        target_mean=_mean(sums.target, sums.scale.target),
-        target_std=_deviation(sums.target, sums.scale.target),
-        golden_mean=_mean(sums.golden, sums.scale.golden),
-        golden_std=_deviation(sums.golden, sums.scale.golden),
+        target_mean=target_mean,
+        target_std=target_std,
+        golden_mean=golden_mean,
+        golden_std=golden_std,
         mean_absolute_error=_mean_absolute(pairs.absolute_errors, sums) if error is None else error,
         root_mean_square_error=_root_mean_square(pairs.squared_errors, sums) if error is None else error,
         max_relative_error=relative[1],
@@ -151,20 +153,15 @@ def _relative_distance(sums: Sums) -> float | None:
     return _ldexp(ratio, sums.scale.errors - sums.scale.golden)
 
 
-def _mean(side: SideSums, exponent: int) -> float | None:
+def _mean_and_deviation(side: SideSums, exponent: int) -> tuple[float | None, float | None]:
     if side.nans or (side.positive_infs and side.negative_infs):
-        return nan
+        return nan, nan
     if side.infs:
-        return inf if side.positive_infs else -inf
-    return _ldexp(side.total / side.finite, exponent) if side.finite else None
-
-
-def _deviation(side: SideSums, exponent: int) -> float | None:
-    if not side.is_finite:
-        return nan
+        return inf if side.positive_infs else -inf, nan
     if not side.finite:
-        return None
-    return _ldexp(sqrt(max(side.squared_deviations, 0.0) / side.finite), exponent)
+        return None, None
+    variance = max(side.squared_deviations, 0.0) / side.finite
+    return _ldexp(side.total / side.finite, exponent), _ldexp(sqrt(variance), exponent)
 
 
 def _mean_absolute(absolute_errors: float, sums: Sums) -> float | None:

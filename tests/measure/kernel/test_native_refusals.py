@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from measure.kernels import Axes, Stored, job, measured, needs_kernel, run
 from opdiff.core import dtypes
@@ -69,7 +70,7 @@ def test_a_file_that_is_too_short(tmp_path: Path, side: str, size: int, missing:
 @SIZES
 @SIDES
 def test_offset_beyond_the_end(tmp_path: Path, side: str, size: int) -> None:
-    bad = file(tmp_path, "bad", size)._replace(offset=1 << 40)
+    bad = replace(file(tmp_path, "bad", size), offset=1 << 40)
     message = reason(both(tmp_path, side, bad, size))
     assert message == f"{bad.path}: {4 * size} bytes are expected here, but the file ends at {4 * size}"
 

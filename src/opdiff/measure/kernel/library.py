@@ -11,7 +11,7 @@ import ctypes
 import os
 from array import array
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -49,7 +49,7 @@ _MAX_RESIDENT = 4 << 20
 _MIN_BACKGROUND_NBYTES = 64 << 20
 
 
-class Operand(NamedTuple):
+class Operand(Struct, frozen=True, gc=False):
     """Location and type of the elements of one tensor.
 
     Attributes:
@@ -69,7 +69,7 @@ class Operand(NamedTuple):
     data: int = 0
 
 
-class NativeJob(NamedTuple):
+class NativeJob(Struct, frozen=True, gc=False):
     """Two tensors of the same logical shape."""
 
     target: Operand
@@ -226,15 +226,15 @@ class Packed(Struct, frozen=True):
 def pack(jobs: Sequence[NativeJob], flags: int) -> Packed:
     """Pack jobs, the axes of all sides, and the paths of their files."""
     numbers, axes, paths, offsets = list[int](), list[int](), bytearray(), dict[str, int]()
-    for target, golden, shape in jobs:
-        for path, offset, nbytes, dtype, side_axes, data in (target, golden):
-            at = -1 if data else offsets.setdefault(path, len(paths))
+    for job in jobs:
+        for side in (job.target, job.golden):
+            at = -1 if side.data else offsets.setdefault(side.path, len(paths))
             if at == len(paths):
-                paths += os.fsencode(path) + b"\0"
-            numbers += (at, data, offset, nbytes, *_kind(dtype), len(axes) // 4, len(side_axes))
-            for axis in side_axes:
+                paths += os.fsencode(side.path) + b"\0"
+            numbers += (at, side.data, side.offset, side.nbytes, *_kind(side.dtype), len(axes) // 4, len(side.axes))
+            for axis in side.axes:
                 axes += axis
-        numbers += (*_count_and_run(shape), *scale_of(target.dtype, golden.dtype), flags)
+        numbers += (*_count_and_run(job.shape), *scale_of(job.target.dtype, job.golden.dtype), flags)
     return Packed(array("q", numbers), array("q", axes), bytes(paths))
 
 
