@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from bench import dumps
 from opdiff.core.pairing import Pairing
-from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.inputs import ComparisonProblem
 from opdiff.workflows.compare.options import CompareOptions
-from opdiff.workflows.compare.pipeline import map_pairs
+from opdiff.workflows.compare.pipeline import pair_only
 
 if TYPE_CHECKING:
     from bench.presets import Preset
@@ -25,7 +25,7 @@ def write_preset(preset: Preset, root: str) -> CompareOptions:
 
 def read_pairs(options: CompareOptions) -> list[Pairing]:
     """Describe and pair two dumps."""
-    (pairs,) = map_pairs(options, every_operator=False)
-    if isinstance(pairs, NotCompared):
+    (pairs,) = pair_only(options, every_operator=False)
+    if isinstance(pairs, ComparisonProblem):
         raise SystemExit(f"{pairs.path}: {pairs.reason}")
     return [pair for pair in pairs if isinstance(pair, Pairing)]

@@ -29,7 +29,7 @@ from opdiff.run.task_round import BatchWork
 from opdiff.workflows.compare.job import Job
 from opdiff.workflows.compare.measuring import measure_jobs
 from opdiff.workflows.compare.options import CompareOptions
-from opdiff.workflows.compare.pipeline import map_pairs
+from opdiff.workflows.compare.pipeline import pair_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -130,7 +130,7 @@ def measure_unit(root: str, *, smoke: bool) -> float:
     folder = os.path.join(root, "graph")
     write_graph(GraphPreset("units", 1, TOKENS, 10 if smoke else OPERATORS, 100), folder)
     options = CompareOptions(target=f"{folder}/ge", golden=f"{folder}/fx", mode=Mode.GRAPH)
-    return best(lambda: list(map_pairs(options)), 1) / TOKENS
+    return best(lambda: list(pair_only(options)), 1) / TOKENS
 
 
 def measure_row(count: int) -> float:

@@ -162,7 +162,7 @@ def test_rules_of_another_model_blame_no_operator() -> None:
     found = judge_rows(given, *NODES)
     assert (found.findings, found.outcome, found.advice[0].code) == ((), "unsure", "judge.rules_do_not_fit")
     assert found.advice[0].fact("examples") == ("p", "q", "r")
-    forced = judge(given, [ModelGraph(NODES)], check_fit=False)
+    forced = judge(given, [ModelGraph(NODES)], check_same_model=False)
     assert (forced.worst, forced.misfit, forced.advice[0].code) == ("c", None, "judge.low_coverage")
 
 

@@ -14,7 +14,7 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.core.remote.urls import without_secrets
 from opdiff.workflows.compare import pipeline
-from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.inputs import ComparisonProblem
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.golden.options import GoldenOptions
 from opdiff.workflows.stages.options import StageName, StagesOptions
@@ -72,7 +72,7 @@ def compare(
     )
     with python_errors():
         (result,) = pipeline.compare(wanted, lambda _done, _total: None)
-        if isinstance(result, NotCompared):
+        if isinstance(result, ComparisonProblem):
             raise InputError(result.path, result.reason)
     return Comparison(result.comparison, result.defects)
 

@@ -241,12 +241,12 @@ def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
 def _run_mapping(options: CompareOptions) -> int:
     from opdiff.cli.terminal import printable
     from opdiff.core.pairing import Pairing
-    from opdiff.workflows.compare.inputs import NotCompared
+    from opdiff.workflows.compare.inputs import ComparisonProblem
     from opdiff.workflows.compare.outputs import write_pairs
-    from opdiff.workflows.compare.pipeline import map_pairs
+    from opdiff.workflows.compare.pipeline import pair_only
 
-    for pairs in map_pairs(options):
-        if isinstance(pairs, NotCompared):
+    for pairs in pair_only(options):
+        if isinstance(pairs, ComparisonProblem):
             print(printable(said("cli.not_paired", path=pairs.path, reason=pairs.reason)), file=sys.stderr)
             continue
         found = sum(isinstance(row, Pairing) for row in pairs)
@@ -276,7 +276,7 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
     from opdiff.cli.compare_text import result_lines
     from opdiff.cli.terminal import Progress, open_page, printable
     from opdiff.core.reasons import Language, because, render
-    from opdiff.workflows.compare.inputs import NotCompared
+    from opdiff.workflows.compare.inputs import ComparisonProblem
     from opdiff.workflows.compare.pipeline import compare_and_write
 
     compared = defects = 0
@@ -287,29 +287,29 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
     language = Language(messages.language)
     with Progress(render(because("report.comparing"), language), quiet=messages.quiet, in_bytes=True) as progress:
 
-        def report_replay(done: int, total: int, left: float) -> None:
+        def on_replay_progress(done: int, total: int, left: float) -> None:
             time = None if left == inf else because("report.seconds_left", seconds=left)
             progress.describe(render(because("report.replaying_suspects", done=done, total=total, left=time), language))
 
-        for result in compare_and_write(options, progress.reach, progress.show_workers, report_replay):
-            if isinstance(result, NotCompared):
+        for result in compare_and_write(options, progress.reach, progress.show_workers, on_replay_progress):
+            if isinstance(result, ComparisonProblem):
                 reason = because("report.run_not_compared", path=result.path, reason=result.reason)
                 progress.say(printable(render(reason, language)), stream)
                 continue
-            made, written = result
+            outcome, files = result
             if messages.answer:
-                write_answer(made.comparison, messages.answer)
-            progress.say("\n".join(result_lines(made, written, messages)), stream)
-            pages += written.reports[:1]
-            refused = messages.gate.refused(made.comparison) if messages.gate else ()
+                write_answer(outcome.comparison, messages.answer)
+            progress.say("\n".join(result_lines(outcome, files, messages)), stream)
+            pages += files.reports[:1]
+            refused = messages.gate.refused(outcome.comparison) if messages.gate else ()
             if messages.gate and refused:
                 is_hit = True
                 print_refused(messages.gate, refused, messages.language)
-            is_misfit = is_misfit or made.comparison.judgement.misfit is not None
-            compared += any(row.is_compared for row in made.comparison.rows)
-            defects += len(made.defects)
+            is_misfit = is_misfit or outcome.comparison.judgement.misfit is not None
+            compared += any(row.is_compared for row in outcome.comparison.rows)
+            defects += len(outcome.defects)
             # One traceback is enough for an error that many rows have.
-            for defect in dict.fromkeys(made.defects):
+            for defect in dict.fromkeys(outcome.defects):
                 print(defect, file=sys.stderr)
     for page in pages[:1] if messages.opens else ():
         open_page(page)

@@ -100,7 +100,7 @@ def run_stages(options: StagesOptions, messages: MessageOptions) -> int:
 def _page(done: ComparedStages) -> str:
     """Return the report of the step that lost most, or of the first one."""
     before = done.chain.steps[: done.chain.verdict.culprit or 0]
-    return done.written[sum(step.comparison is not None for step in before)].reports[0]
+    return done.files[sum(step.comparison is not None for step in before)].reports[0]
 
 
 def _exit_code(done: ComparedStages, *, gate_hit: bool) -> int:
@@ -128,7 +128,7 @@ def _file_lines(done: ComparedStages, output: str, messages: MessageOptions) -> 
     from opdiff.report.summary_text import SummaryLine
     from opdiff.workflows.stages.outputs import write_fusion_switches, write_stage_remedies
 
-    reports = [path for written in done.written for path in (written.reports or written.tables)[:1]]
+    reports = [path for files in done.files for path in (files.reports or files.tables)[:1]]
     remedies = write_fusion_switches(done.chain, output)
     remedies += write_stage_remedies(done.chain, messages.remedies) if messages.remedies else []
     files = [because("report.report_file", path=path) for path in reports if not messages.quiet]

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from opdiff.cli.report_options import MessageOptions
     from opdiff.core.comparison import Comparison
     from opdiff.core.reasons import Reason
-    from opdiff.workflows.compare.outputs import Written
-    from opdiff.workflows.compare.pipeline import Compared
+    from opdiff.workflows.compare.outputs import OutputFiles
+    from opdiff.workflows.compare.pipeline import ComparisonResult
 
 
-def result_lines(compared: Compared, written: Written, messages: MessageOptions) -> Iterator[str]:
+def result_lines(result: ComparisonResult, files: OutputFiles, messages: MessageOptions) -> Iterator[str]:
     """Yield the lines about one result as the terminal shows them."""
-    comparison, language = compared.comparison, Language(messages.language)
+    comparison, language = result.comparison, Language(messages.language)
     if messages.quiet:
-        path = next(iter((*written.tables, *written.reports)), "")
+        path = next(iter((*files.tables, *files.reports)), "")
         yield from map(styled, warning_lines(comparison, language))
         yield styled(one_line(comparison, path, language))
         yield from map(styled, remedy_lines(comparison, messages.remedies, language))
@@ -31,7 +31,7 @@ def result_lines(compared: Compared, written: Written, messages: MessageOptions)
     yield from map(styled, _note_lines(comparison, language))
     yield from map(styled, summary_lines(comparison, language, has_details=messages.verbose))
     yield from curve_lines(comparison, language) if comparison.mode is Mode.OFFLINE else ()
-    yield from map(styled, _file_lines(written, language))
+    yield from map(styled, _file_lines(files, language))
     yield from map(styled, next_lines(comparison, messages.remedies, language))
 
 
@@ -43,11 +43,11 @@ def _note_lines(comparison: Comparison, language: Language) -> Iterator[SummaryL
         yield from (SummaryLine(render(note, language)) for note in comparison.notes)
 
 
-def _file_lines(written: Written, language: Language) -> Iterator[SummaryLine]:
-    yield from (_whole(because("report.result_file", path=path), language) for path in written.tables)
-    if written.summary:
-        yield _whole(because("report.summary_file", path=written.summary), language)
-    yield from (_whole(because("report.report_file", path=path), language) for path in written.reports)
+def _file_lines(files: OutputFiles, language: Language) -> Iterator[SummaryLine]:
+    yield from (_whole(because("report.result_file", path=path), language) for path in files.tables)
+    if files.summary:
+        yield _whole(because("report.summary_file", path=files.summary), language)
+    yield from (_whole(because("report.report_file", path=path), language) for path in files.reports)
 
 
 def next_lines(comparison: Comparison, remedies: str, language: Language) -> Iterator[SummaryLine]:

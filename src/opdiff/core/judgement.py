@@ -158,7 +158,7 @@ class Coverage(Struct, frozen=True):
         statistics: tensors compared by minimum, maximum and other statistics only.
         checksums: tensors compared by checksums only.
         unseen: operators without a compared tensor behind them, which the comparison says nothing about.
-        left_out: files of both sides that could not be taken for dumps.
+        left_out: number of files of both sides that were not recognized as dumps.
     """
 
     operators: int = 0
@@ -226,7 +226,7 @@ class Judgement(Struct, frozen=True):
         defects: tracebacks of unexpected errors of the judge; normally there are none.
         coverage: how much was compared.
         outputs: agreement of the model's outputs.
-        misfit: why the inputs do not belong together, so that no verdict is possible; `None` if they do.
+        misfit: why rules and dumps are not of one model, so that no verdict is possible; `None` if they are.
         first_unit: unit of `first_bad` in graph mode.
         remarks: explanations of the verdict, such as documented results that differ from it.
         candidates: operators with bad outputs in the order of execution, if nothing else is known about the graph.

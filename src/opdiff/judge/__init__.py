@@ -40,22 +40,22 @@ def judge(  # noqa: PLR0913  what is judged, by what, and how; all but the rows 
     graphs: Sequence[ModelGraph] = (),
     limits: Limits | None = None,
     *,
-    left_out: int = 0,
-    check_fit: bool = True,
+    files_left_out: int = 0,
+    check_same_model: bool = True,
     facts: Sequence[ErrorFacts] = (),
     map_jobs: MapJobs = map,
 ) -> Judgement:
     """Judge a comparison: each row, and the operators at fault; in graph mode unit by unit.
 
-    `left_out` is the number of files that could not be taken for dumps. Unless `check_fit` is false, no operator is
-    blamed if most dumped operators are unknown to the rules. `facts` are those about tensors of findings, which decide
-    on the kinds of their errors; without them the metrics do. `map_jobs` is a `map` that may use other processes.
+    `files_left_out` is the number of files that were not recognized as dumps. Unless `check_same_model` is false, no
+    operator is blamed if most dumped operators are unknown to the rules. `facts` about the elements of bad tensors
+    decide on the kinds of error; without `facts` the metrics decide. `map_jobs` is a `map` that may use processes.
     """
     defects: list[str] = []
-    assess = partial(_judge, rows, graphs, limits or Limits(), facts, map_jobs, check_fit=check_fit)
+    assess = partial(_judge, rows, graphs, limits or Limits(), facts, map_jobs, check_same_model=check_same_model)
     judgement = result_or_defect(assess, defects)
     if isinstance(judgement, Judgement):
-        judgement = replace(judgement, coverage=replace(judgement.coverage, left_out=left_out))
+        judgement = replace(judgement, coverage=replace(judgement.coverage, left_out=files_left_out))
         return replace(judgement, advice=advice_of(judgement))
     verdicts = tuple(Verdict(Level.NOT_COMPARABLE, judgement) for _ in rows)
     in_graph_mode = any(row.unit is not None for row in rows)
@@ -70,14 +70,14 @@ def _judge(
     facts: Sequence[ErrorFacts],
     map_jobs: MapJobs,
     *,
-    check_fit: bool,
+    check_same_model: bool,
 ) -> Judgement:
     if any(run.unit is not None for run, _ in runs_of(rows)):
         from opdiff.judge.graph.units import judge_units
 
         return judge_units(rows, graphs, limits, facts, map_jobs)
     judgement = judge_network(rows, build_network(rows, graphs[0].nodes if graphs else ()), limits, facts)
-    misfit = misfit_of(rows) if check_fit else None
+    misfit = misfit_of(rows) if check_same_model else None
     if misfit is None:
         return judgement
     return replace(judgement, misfit=misfit, findings=(), first_bad="", worst="")

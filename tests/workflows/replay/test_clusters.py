@@ -18,7 +18,7 @@ from opdiff.core.errors import InputError
 from opdiff.sample.directory import golden_files, sample_in, target_files, write_files
 from opdiff.workflows.cluster import find_cluster
 from opdiff.workflows.compare.options import CompareOptions
-from opdiff.workflows.compare.pipeline import Compared, compare
+from opdiff.workflows.compare.pipeline import ComparisonResult, compare
 from opdiff.workflows.replay import on_workers
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
@@ -99,7 +99,7 @@ def test_suspects_of_a_comparison(
             model=str(device.model), replay=5,
         )  # fmt: skip
         (result,) = compare(options, lambda _done, _total: None)
-        assert isinstance(result, Compared)
+        assert isinstance(result, ComparisonResult)
         found.append(result.comparison)
         monkeypatch.setattr(on_workers, "open_replay", refuse)
     assert repr(found[1].replays) == repr(found[0].replays)
@@ -219,5 +219,5 @@ def test_golden_values_confirm_a_computation_by_types(
 def compared(target: str, golden_folder: str, rules: str, **options: Any) -> Comparison:
     wanted = CompareOptions(target, golden_folder, rules, mode=Mode.OFFLINE, replay=5, **options)
     (result,) = compare(wanted, lambda _done, _total: None)
-    assert isinstance(result, Compared)
+    assert isinstance(result, ComparisonResult)
     return result.comparison

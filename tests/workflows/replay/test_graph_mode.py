@@ -17,7 +17,7 @@ from opdiff.core.replay import ReplayVerdict
 from opdiff.sample.container import encode_tensor
 from opdiff.sample.graph_text import TextNode
 from opdiff.workflows.compare.options import CompareOptions
-from opdiff.workflows.compare.pipeline import Compared, compare
+from opdiff.workflows.compare.pipeline import ComparisonResult, compare
 from opdiff.workflows.compare.rejudging import judge_again
 from opdiff.workflows.compare.saved import load_saved
 from opdiff.workflows.limits_file import find_limits
@@ -271,8 +271,8 @@ def test_the_time_is_limited_and_progress_is_reported(case: GraphCase) -> None:
     seen: list[tuple[int, int]] = []
     wanted = CompareOptions(str(case.target), str(case.off), mode=Mode.GRAPH, replay=5, replay_seconds=0.0)
     report = lambda done, total, _left: seen.append((done, total))  # noqa: E731  a callback of one line
-    (result,) = compare(wanted, lambda _done, _total: None, report_replay=report)
-    assert isinstance(result, Compared)
+    (result,) = compare(wanted, lambda _done, _total: None, on_replay_progress=report)
+    assert isinstance(result, ComparisonResult)
     assert [(replay.operator, replay.unit) for replay in result.comparison.replays] == [("Mul", Unit(0, 0, None))]
     assert "only 1 suspect had been computed again" in " ".join(map(str, result.comparison.notes))
     (found,) = result.comparison.judgement.findings

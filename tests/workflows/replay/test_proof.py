@@ -14,7 +14,7 @@ from device_runs import DeviceRun, Fused
 from onnx_models import golden, weight, write
 from opdiff.core.judgement import ErrorKind, Origin
 from opdiff.workflows.compare.options import CompareOptions
-from opdiff.workflows.compare.pipeline import Compared, compare
+from opdiff.workflows.compare.pipeline import ComparisonResult, compare
 from opdiff.workflows.compare.rejudging import judge_again
 from opdiff.workflows.compare.saved import load_saved
 from opdiff.workflows.limits_file import find_limits
@@ -37,7 +37,7 @@ FAULTY = Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=without_residual)
 def compared(device: DeviceRun, golden_folder: Path, **options: Any) -> Comparison:
     wanted = {"model": str(device.model), "replay": 5, "fusion_rules": str(device.rules), **options}
     (result,) = compare(CompareOptions(str(device.npu), str(golden_folder), **wanted), lambda _done, _total: None)
-    assert isinstance(result, Compared)
+    assert isinstance(result, ComparisonResult)
     assert not result.defects
     return result.comparison
 

@@ -18,10 +18,10 @@ from opdiff.pair.dump_index import DumpIndex
 from opdiff.read.dump import read_dump
 from opdiff.workflows.bundle.contents import Contents, OperatorRecord
 from opdiff.workflows.bundle.readme import readme_text
-from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.inputs import ComparisonProblem
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.options import CompareOptions
-from opdiff.workflows.compare.pipeline import map_pairs
+from opdiff.workflows.compare.pipeline import pair_only
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.inputs import read_replay_inputs
 from opdiff.workflows.replay.operator_replay import prepare, replay_operator
@@ -85,8 +85,8 @@ def _add_golden(options: BundleOptions, dump: DumpedOp, contents: Contents) -> S
     """Add the golden tensors of the operator; return the rows of their comparison."""
     if not options.golden:
         return ()
-    (pairs,) = map_pairs(CompareOptions(options.target, options.golden, options.rules))
-    if isinstance(pairs, NotCompared):
+    (pairs,) = pair_only(CompareOptions(options.target, options.golden, options.rules))
+    if isinstance(pairs, ComparisonProblem):
         raise InputError(pairs.path, pairs.reason)
     own_name = file_safe_name(dump.name)
     own = [pair for pair in pairs if isinstance(pair, Pairing) and file_safe_name(pair.target.key.op) == own_name]

@@ -11,7 +11,7 @@ from opdiff.core.dtypes import Kind
 from opdiff.core.errors import OpdiffError
 from opdiff.core.pairing import Pairing
 from opdiff.workflows.compare.batch import native_job
-from opdiff.workflows.compare.loaded_pairs import MAX_LOADED_BYTES, load_values
+from opdiff.workflows.compare.lazy_pairs import MAX_LOADED_BYTES, load_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opdiff.core.explanation import Explanation
     from opdiff.core.judgement import Finding, Judgement
     from opdiff.core.pairing import PairingResult
-    from opdiff.workflows.compare.loaded_pairs import LoadedPairs
+    from opdiff.workflows.compare.lazy_pairs import LazyPairs
 
 _MAX_TENSORS = 20
 # Elements of all tensors together.
@@ -36,7 +36,7 @@ _MAX_BLOCKS = 4096
 _BLOCK = 64
 
 
-def find_error_facts(rows: Sequence[Row], judgement: Judgement, loaded: LoadedPairs) -> tuple[ErrorFacts, ...]:
+def find_error_facts(rows: Sequence[Row], judgement: Judgement, loaded: LazyPairs) -> tuple[ErrorFacts, ...]:
     """Return the facts about the tensors of findings, as far as these can be read quickly."""
     found: list[ErrorFacts] = []
     explained = 0
@@ -93,7 +93,7 @@ def _in_order(inputs: Iterable[PairingResult | None]) -> list[Pairing]:
     return sorted((pair for pair in inputs if isinstance(pair, Pairing)), key=lambda pair: pair.target.key.index)
 
 
-def _examine(number: int, loaded: LoadedPairs, inputs: Sequence[Pairing]) -> ErrorFacts | None:
+def _examine(number: int, loaded: LazyPairs, inputs: Sequence[Pairing]) -> ErrorFacts | None:
     from opdiff.measure.error_examination import measure_error_facts
     from opdiff.measure.error_patterns import find_error_patterns
 

@@ -69,7 +69,7 @@ class Inputs(Struct, frozen=True):
         notes: remarks for the user.
         is_step: whether this is a step of a training run; its failure does not affect other steps.
         extra_inputs: the rule files, and other paths that were given besides the dumps.
-        left_out: number of files of both sides that could not be taken for dumps.
+        files_left_out: number of files of both sides that were not recognized as dumps.
         warnings: signs that inputs were mixed up; they are the first lines of the result.
         differences: differences between the environments of two NPU runs.
     """
@@ -83,12 +83,12 @@ class Inputs(Struct, frozen=True):
     notes: tuple[Reason, ...] = ()
     is_step: bool = False
     extra_inputs: ExtraInputs = ExtraInputs()
-    left_out: int = 0
+    files_left_out: int = 0
     warnings: tuple[Reason, ...] = ()
     differences: tuple[Reason, ...] = ()
 
 
-class NotCompared(Struct, frozen=True):
+class ComparisonProblem(Struct, frozen=True):
     """A folder of a training run that could not be compared, and the reason."""
 
     path: str
@@ -101,7 +101,7 @@ def read_inputs(
     every_operator: bool = False,
     reader: InputReader | None = None,
     measuring: Measuring | None = None,
-) -> Iterator[Inputs | NotCompared]:
+) -> Iterator[Inputs | ComparisonProblem]:
     """Read both sides, or those of every step of a training run.
 
     Args:
@@ -164,7 +164,7 @@ def _inputs(
         _batches(target, golden, rules, options, every_operator=every_operator),
         (*golden_origin_notes(golden.path, rules.files), *rule_notes(rules), *_skipped_file_notes(target, golden)),
         extra_inputs=_extra_inputs(rules, options),
-        left_out=len(target.skipped) + len(golden.skipped),
+        files_left_out=len(target.skipped) + len(golden.skipped),
         warnings=warnings,
         differences=tuple(offline_differences(target, golden, rules)),
     )
@@ -225,7 +225,7 @@ def _selection(options: CompareOptions) -> Selection | None:
 
 def _read_steps(
     options: CompareOptions, reader: InputReader, *, every_operator: bool
-) -> Iterator[Inputs | NotCompared]:
+) -> Iterator[Inputs | ComparisonProblem]:
     """Read every step of every model on every device, each with the rules of its graph."""
     from opdiff.pair.training import match_rules
 
@@ -242,8 +242,8 @@ def _read_steps(
         raise InputError(options.target, all_of(unmatched.reason for unmatched in matched.unmatched))
     names = {name for file in rule_files for name in _original_names([file])}
     golden = reader.golden(options.golden, names, with_rules=True)
-    yield from (NotCompared(error.path, error.problem) for error in errors)
-    yield from (NotCompared(unmatched.folder.path, unmatched.reason) for unmatched in matched.unmatched)
+    yield from (ComparisonProblem(error.path, error.problem) for error in errors)
+    yield from (ComparisonProblem(unmatched.folder.path, unmatched.reason) for unmatched in matched.unmatched)
     dumps = reader.folder_dumps([folders[job.folder.path] for job in matched.jobs])
     for job, target in zip(matched.jobs, dumps, strict=True):
         yield _read_step(job, target, golden, options, every_operator=every_operator)
@@ -251,15 +251,15 @@ def _read_steps(
 
 def _read_step(
     job: BatchJob, target: Dump | InputError, golden: Dump, options: CompareOptions, *, every_operator: bool
-) -> Inputs | NotCompared:
+) -> Inputs | ComparisonProblem:
     model, rules = job.folder, Rules(job.rules)
     name = batch_file_name(str(model.device), model.model, str(model.step), time.localtime())
     if isinstance(target, InputError):
-        return NotCompared(model.path, target.problem)
+        return ComparisonProblem(model.path, target.problem)
     try:
         inputs = _inputs(name, target, golden, rules, options, every_operator=every_operator)
     except (InputError, UsageError) as error:
-        return NotCompared(model.path, error.reason if isinstance(error, UsageError) else error.problem)
+        return ComparisonProblem(model.path, error.reason if isinstance(error, UsageError) else error.problem)
     # The name of the result does not have the model's id.
     notes = (because("compare.step_folder", path=model.path), *([job.note] if job.note else ()), *inputs.notes)
     return replace(inputs, notes=notes, is_step=True)

@@ -39,14 +39,14 @@ def kept_pairs(rows: Sequence[Row], pairs: Sequence[PairingResult]) -> list[Pair
     return [pair if is_kept(row) else None for row, pair in zip(rows, pairs, strict=True)]
 
 
-class KeptLimit:
+class KeptPairsLimit:
     """Limit of the number of pairs of graph mode that are kept."""
 
     def __init__(self) -> None:
         self._count = 0
 
-    def apply(self, pairs: Iterable[PairingResult | None]) -> Iterator[PairingResult | None]:
-        """Yield the pairs, and `None` instead of those that are too many."""
+    def drop_excess(self, pairs: Iterable[PairingResult | None]) -> Iterator[PairingResult | None]:
+        """Yield the pairs, and `None` instead of each pair beyond the limit."""
         for pair in pairs:
             self._count += pair is not None and pair.unit is not None
             yield pair if self._count <= _MAX_KEPT_PAIRS else None

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from opdiff.core.row_store import MapJobs
     from opdiff.report import ReportForm
     from opdiff.workflows.compare.options import CompareOptions
-    from opdiff.workflows.compare.pipeline import Compared
+    from opdiff.workflows.compare.pipeline import ComparisonResult
 
 _SUMMARY_VERSION = 1
 
 
-class Written(Struct, frozen=True):
-    """Paths of the files of a comparison.
+class OutputFiles(Struct, frozen=True):
+    """Paths of the files that were written for a comparison.
 
     Attributes:
         tables: the documented tables, and workbooks of them.
@@ -54,22 +54,22 @@ class Written(Struct, frozen=True):
     summary: str = ""
 
 
-def write_outputs(compared: Compared, options: CompareOptions) -> Written:
+def write_outputs(result: ComparisonResult, options: CompareOptions) -> OutputFiles:
     """Write all files of a comparison; each gets its name when it is complete.
 
     The tables come first, because other files are named after them, and because they exist even if a report fails. The
     saved form comes last and lists the others: without it, the files of a run are incomplete.
     """
-    comparison, folder = compared.comparison, options.output
+    comparison, folder = result.comparison, options.output
     make_folder(folder)
     remove_old_drafts(folder)
     forms = find_forms(options.reports, comparison.mode)
     in_graph_mode = comparison.mode is Mode.GRAPH
     whole_forms = [form for form in forms if form.write_table is None or not in_graph_mode]
     table_forms = [form for form in forms if form not in whole_forms]
-    map_jobs = map_rows(comparison.rows, options)
+    map_jobs = row_mapper(comparison.rows, options)
     tables = tuple(
-        path for named in named_tables(compared) for path in _write_table(named, folder, table_forms, map_jobs)
+        path for named in named_tables(result) for path in _write_table(named, folder, table_forms, map_jobs)
     )
     summary = _write_summary(comparison, folder) if in_graph_mode else ""
     stem = _stem(summary).replace("msprobe_cmp_summary", "result") if in_graph_mode else _stem(tables[0])
@@ -79,7 +79,7 @@ def write_outputs(compared: Compared, options: CompareOptions) -> Written:
     )
     files = [os.path.basename(path) for path in (*tables, summary, *reports) if path]
     saved = write_new(folder, f"{stem}.json", lambda draft: save(comparison, draft, files, map_jobs))
-    return Written(tables, saved, reports, summary)
+    return OutputFiles(tables, saved, reports, summary)
 
 
 def _write_report(form: ReportForm, comparison: Comparison, map_jobs: MapJobs, path: str) -> None:
@@ -97,7 +97,7 @@ class NamedTable(Struct, frozen=True):
     data_mode: DataMode | None = None
 
 
-def map_rows(rows: Sequence[Row], options: CompareOptions) -> MapJobs:
+def row_mapper(rows: Sequence[Row], options: CompareOptions) -> MapJobs:
     """Return a `map` for jobs of rows: by several processes if the rows are stored, since there are many of them."""
     is_parallel = isinstance(rows, StoredRows) and not options.in_process
     return partial(map_jobs, workers=(options.workers or usable_cores()) if is_parallel else 1)
@@ -118,11 +118,11 @@ def _write_table(named: NamedTable, folder: str, forms: Sequence[ReportForm], ma
             yield write_new(folder, f"{_stem(path)}{form.suffix}", partial(form.write_table, table))
 
 
-def named_tables(compared: Compared) -> Iterator[NamedTable]:
+def named_tables(result: ComparisonResult) -> Iterator[NamedTable]:
     """Yield the documented tables of a comparison."""
-    comparison = compared.comparison
+    comparison = result.comparison
     if comparison.mode is Mode.OFFLINE:
-        yield NamedTable(compared.name, offline_table(comparison, selected_metrics(comparison, compared.metrics)))
+        yield NamedTable(result.name, offline_table(comparison, selected_metrics(comparison, result.metrics)))
         return
     from opdiff.report.graph_table import graph_tables
 

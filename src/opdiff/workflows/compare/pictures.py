@@ -17,7 +17,7 @@ from opdiff.core.judgement import Origin
 from opdiff.core.reasons import because
 from opdiff.core.remote.urls import is_remote
 from opdiff.core.source import FileRange
-from opdiff.workflows.compare.loaded_pairs import MAX_LOADED_BYTES
+from opdiff.workflows.compare.lazy_pairs import MAX_LOADED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from opdiff.core.pictures import TensorPicture
     from opdiff.measure.picture_tally import WholePair
     from opdiff.measure.pictures import SampledValues
-    from opdiff.workflows.compare.loaded_pairs import LoadedPairs, PairValues
+    from opdiff.workflows.compare.lazy_pairs import LazyPairs, PairValues
 
     Index = npt.NDArray[np.intp]
 
@@ -74,7 +74,7 @@ class PictureBounds(Struct, frozen=True):
 
 
 def find_pictures(
-    rows: Sequence[Row], judgement: Judgement, loaded: LoadedPairs, bounds: PictureBounds
+    rows: Sequence[Row], judgement: Judgement, loaded: LazyPairs, bounds: PictureBounds
 ) -> tuple[TensorPicture, ...]:
     """Return the pictures of the worst tensors."""
     found: list[TensorPicture] = []
@@ -116,7 +116,7 @@ def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> Iterator[int]:
     yield from (number for *_, number in sorted(ranks))
 
 
-def _draw(number: int, loaded: LoadedPairs, budget: int) -> tuple[TensorPicture | None, int]:
+def _draw(number: int, loaded: LazyPairs, budget: int) -> tuple[TensorPicture | None, int]:
     """Return a picture and the cost of its elements; `None` if the tensor cannot be read, or is too large to be."""
     from opdiff.measure.pictures import draw_picture
 
@@ -133,7 +133,7 @@ def _draw(number: int, loaded: LoadedPairs, budget: int) -> tuple[TensorPicture 
     return picture, prod(picture.shape) * (1 if values.whole is not None else _NUMPY_COST)
 
 
-def _values_of(number: int, pairing: Pairing, loaded: LoadedPairs, budget: int) -> SampledValues | None:
+def _values_of(number: int, pairing: Pairing, loaded: LazyPairs, budget: int) -> SampledValues | None:
     """Return the values of a pairing: all of a small one, a sample of a large one; `None` if it cannot be read.
 
     Raises:

@@ -1,7 +1,7 @@
 """A comparison from the dumps to its reports, for both modes: read → pair → align → measure → judge → report.
 
-options ──read_inputs──► Inputs ──paired_batches──► pairs ──align_and_measure──► rows ──judge──► Comparison
-                                                           ──replay_suspects──► Comparison ──write_outputs──► files
+options ──read_inputs──► Inputs ──paired_batches──► pairs ──align_and_measure──► rows
+rows ──judge──► Comparison ──replay_suspects──► Comparison ──write_outputs──► files
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from opdiff.judge import judge
 from opdiff.workflows.cluster import find_cluster, path_for_workers
 from opdiff.workflows.compare.environments import dtype_differences, environment_note
 from opdiff.workflows.compare.examined_tensors import find_error_facts
-from opdiff.workflows.compare.inputs import NotCompared, read_inputs
-from opdiff.workflows.compare.kept_pairs import KeptLimit
-from opdiff.workflows.compare.loaded_pairs import LoadedPairs
+from opdiff.workflows.compare.inputs import ComparisonProblem, read_inputs
+from opdiff.workflows.compare.kept_pairs import KeptPairsLimit
+from opdiff.workflows.compare.lazy_pairs import LazyPairs
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
-from opdiff.workflows.compare.outputs import find_environment, map_rows, write_outputs
+from opdiff.workflows.compare.outputs import find_environment, row_mapper, write_outputs
 from opdiff.workflows.compare.pictures import PictureBounds, find_pictures
 from opdiff.workflows.compare.profiles import find_profiles
-from opdiff.workflows.compare.rejudging import with_input_facts
+from opdiff.workflows.compare.rejudging import with_input_advice
 from opdiff.workflows.compare.replays import replay_suspects
 from opdiff.workflows.limits_file import find_limits
 
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     from opdiff.workflows.compare.input_reader import InputReader
     from opdiff.workflows.compare.inputs import Inputs
     from opdiff.workflows.compare.options import CompareOptions
-    from opdiff.workflows.compare.outputs import Written
-    from opdiff.workflows.compare.replays import ReplayReport
+    from opdiff.workflows.compare.outputs import OutputFiles
+    from opdiff.workflows.replay.proof import ReplayProgress
 
     Progress = Callable[[int, int], None]
     OnWorkers = Callable[[int], None]
 
 
-class Compared(Struct, frozen=True):
-    """A judged comparison.
+class ComparisonResult(Struct, frozen=True):
+    """A judged comparison, and what is needed to write its files.
 
     Attributes:
         comparison: all data that reports show.
@@ -71,17 +71,17 @@ def compare(
     options: CompareOptions,
     progress: Progress,
     on_workers: OnWorkers = lambda _count: None,
-    report_replay: ReplayReport | None = None,
+    on_replay_progress: ReplayProgress | None = None,
     reader: InputReader | None = None,
-) -> Iterator[Compared | NotCompared]:
-    """Compare two dumps, or every step of a training run; nothing is written.
+) -> Iterator[ComparisonResult | ComparisonProblem]:
+    """Compare two dumps, or every step of a training run; no result file is written.
 
     Args:
         options: the comparison.
         progress: called with the bytes that are done, and all bytes.
         on_workers: called with the number of workers of a cluster, about once a second.
-        report_replay: called with the number of operators that were computed again, their total, and the seconds that
-            are left for it.
+        on_replay_progress: called with the number of replayed operators, the number of operators to replay, and the
+            seconds that are left for the replay.
         reader: shared by comparisons of the same dumps.
 
     Raises:
@@ -95,38 +95,38 @@ def compare(
     with find_cluster(options.cluster, options.cluster_config, on_workers) as cluster:
         measuring = Measuring.of(options, cluster)
         for inputs in read_inputs(options, reader=_cluster_reader(cluster) or reader, measuring=measuring):
-            if isinstance(inputs, NotCompared):
+            if isinstance(inputs, ComparisonProblem):
                 yield inputs
                 continue
             try:
                 measured = _pair_and_measure(inputs, options, measuring, progress)
                 comparison = _judge(inputs, measured, limits, options, bounds)
-                comparison = replay_suspects(comparison, measured.pairs, options, cluster, report_replay)
+                comparison = replay_suspects(comparison, measured.pairs, options, cluster, on_replay_progress)
                 defects = (*measured.defects, *comparison.judgement.defects)
                 # Pairs take no memory while the reports are written, and rows none while the next step is measured.
                 del measured
-                yield Compared(comparison, inputs.name, measuring.metric_names, defects)
+                yield ComparisonResult(comparison, inputs.name, measuring.metric_names, defects)
                 del comparison
             except (InputError, UsageError) as error:
                 if not inputs.is_step:
                     raise
-                yield NotCompared(inputs.target.path, error.reason)
+                yield ComparisonProblem(inputs.target.path, error.reason)
 
 
 def compare_and_write(
     options: CompareOptions,
     progress: Progress,
     on_workers: OnWorkers = lambda _count: None,
-    report_replay: ReplayReport | None = None,
-) -> Iterator[tuple[Compared, Written] | NotCompared]:
+    on_replay_progress: ReplayProgress | None = None,
+) -> Iterator[tuple[ComparisonResult, OutputFiles] | ComparisonProblem]:
     """Compare as `compare` does, and write tables, the saved form and the reports of each comparison.
 
-    Units that were saved for a resumed run are removed at the end, unless a further run may measure rows that this one
-    could not.
+    Units that were saved for a resumed run are removed at the end, unless a further run may measure rows that this run
+    could not measure.
     """
     is_complete = True
-    for result in compare(options, progress, on_workers, report_replay):
-        if isinstance(result, NotCompared):
+    for result in compare(options, progress, on_workers, on_replay_progress):
+        if isinstance(result, ComparisonProblem):
             yield result
             continue
         yield result, write_outputs(result, options)
@@ -158,27 +158,29 @@ def _cluster_reader(cluster: Cluster | None) -> InputReader | None:
     return ClusterReader(cluster)
 
 
-class _Measured(Struct, frozen=True):
-    """Rows of a comparison, and what belongs to them.
+class _MeasuredInputs(Struct, frozen=True):
+    """The measured rows of a comparison, with the pairs, networks and remarks of all batches.
 
     Attributes:
         rows: the rows.
-        pairs: the pair of each row, as far as its tensors may have to be read again.
+        pairs: the pair of each row whose tensors may have to be read again.
         graphs: networks of the target.
         notes: remarks about the inputs.
         defects: tracebacks of unexpected errors.
     """
 
     rows: Sequence[Row]
-    pairs: LoadedPairs
+    pairs: LazyPairs
     graphs: tuple[ModelGraph, ...]
     notes: tuple[Reason, ...]
     defects: tuple[str, ...]
 
 
-def _pair_and_measure(inputs: Inputs, options: CompareOptions, measuring: Measuring, progress: Progress) -> _Measured:
-    """Pair, align and measure all tensors, batch by batch: graph mode has one for each token."""
-    store, kept = RowStore(options.output), KeptLimit()
+def _pair_and_measure(
+    inputs: Inputs, options: CompareOptions, measuring: Measuring, progress: Progress
+) -> _MeasuredInputs:
+    """Pair, align and measure all tensors, batch by batch: graph mode has a batch for each token."""
+    store, limit = RowStore(options.output), KeptPairsLimit()
     pairs: list[PairingResult | None] = []
     graphs: list[ModelGraph] = []
     notes, defects = list(inputs.notes), list[str]()
@@ -187,22 +189,22 @@ def _pair_and_measure(inputs: Inputs, options: CompareOptions, measuring: Measur
         if batch.measured is not None:
             progress(*batch.progress)
         store.add(measured.rows)
-        pairs += kept.apply(measured.pairs)
+        pairs += limit.drop_excess(measured.pairs)
         graphs += batch.graphs
         notes += batch.notes
         defects += measured.defects
-    loaded = LoadedPairs(pairs, measuring.options.conversions)
-    return _Measured(store.finish(), loaded, tuple(graphs), tuple(notes), tuple(defects))
+    lazy_pairs = LazyPairs(pairs, measuring.options.conversions)
+    return _MeasuredInputs(store.finish(), lazy_pairs, tuple(graphs), tuple(notes), tuple(defects))
 
 
 def _judge(
-    inputs: Inputs, measured: _Measured, limits: Limits, options: CompareOptions, bounds: PictureBounds
+    inputs: Inputs, measured: _MeasuredInputs, limits: Limits, options: CompareOptions, bounds: PictureBounds
 ) -> Comparison:
     """Judge the rows, and examine the elements of the worst tensors.
 
-    The rows are judged twice. The first judgement finds the tensors at fault by their metrics. The facts about the
-    elements of these tensors, which all tensors would take too long to examine, decide on the kinds of error in the
-    second one.
+    The rows are judged twice. The first judgement finds the tensors at fault by their metrics. Only the elements of
+    these tensors are then examined, because examining all tensors would take too long. The second judgement uses the
+    facts that were found to tell the kinds of error apart.
     """
     rows, pairs = measured.rows, measured.pairs
     assess = partial(
@@ -210,9 +212,9 @@ def _judge(
         rows,
         measured.graphs,
         limits,
-        left_out=inputs.left_out,
-        check_fit=not options.force,
-        map_jobs=map_rows(rows, options),
+        files_left_out=inputs.files_left_out,
+        check_same_model=not options.force,
+        map_jobs=row_mapper(rows, options),
     )
     judgement = assess()
     facts = find_error_facts(rows, judgement, pairs)
@@ -220,7 +222,7 @@ def _judge(
         judgement = assess(facts=facts)
     differences = (*inputs.differences, *(dtype_differences(rows) if inputs.golden.kind is DumpKind.NPU else ()))
     notes = (*measured.notes, *environment_note(differences))
-    judgement = with_input_facts(judgement, inputs.warnings, notes)
+    judgement = with_input_advice(judgement, inputs.warnings, notes)
     return Comparison(
         mode=inputs.mode,
         target=inputs.target,
@@ -240,12 +242,12 @@ def _judge(
     )
 
 
-def map_pairs(
+def pair_only(
     options: CompareOptions, *, every_operator: bool = True
-) -> Iterator[tuple[PairingResult, ...] | NotCompared]:
-    """Pair as `compare` does, without reading tensors; `every_operator` includes operators that it skips."""
+) -> Iterator[tuple[PairingResult, ...] | ComparisonProblem]:
+    """Pair as `compare` does, without reading tensors; `every_operator` includes operators that `compare` skips."""
     for inputs in read_inputs(options, every_operator=every_operator):
-        if isinstance(inputs, NotCompared):
+        if isinstance(inputs, ComparisonProblem):
             yield inputs
         else:
             yield tuple(pair for batch in inputs.paired_batches for pair in batch.pairs)

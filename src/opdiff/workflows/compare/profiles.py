@@ -18,7 +18,7 @@ from opdiff.core.errors import OpdiffError
 from opdiff.core.judgement import Origin
 from opdiff.measure.kernel import library as native
 from opdiff.workflows.compare.batch import native_job
-from opdiff.workflows.compare.loaded_pairs import MAX_LOADED_BYTES
+from opdiff.workflows.compare.lazy_pairs import MAX_LOADED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from opdiff.core.pairing import Pairing
     from opdiff.core.tensor import Shape
     from opdiff.measure.slices import Sample, SlicedAxis, SliceSums
-    from opdiff.workflows.compare.loaded_pairs import LoadedPairs
+    from opdiff.workflows.compare.lazy_pairs import LazyPairs
 
     AxisSums = tuple[SlicedAxis, Sequence[SliceSums]]
 
@@ -49,7 +49,7 @@ class _Examined(Struct, frozen=True):
     axes: Sequence[AxisSums]
 
 
-def find_profiles(rows: Sequence[Row], judgement: Judgement, pairs: LoadedPairs) -> tuple[Profile, ...]:
+def find_profiles(rows: Sequence[Row], judgement: Judgement, pairs: LazyPairs) -> tuple[Profile, ...]:
     """Return the error profiles of the worst tensors."""
     profiles: list[Profile] = []
     remaining = _MAX_ELEMENTS

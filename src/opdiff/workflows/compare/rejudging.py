@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
     """Return a comparison with a new judgement."""
-    left_out = comparison.judgement.coverage.left_out
+    files_left_out = comparison.judgement.coverage.left_out
     facts = comparison.error_facts
-    judgement = judge(comparison.rows, comparison.graphs, limits, left_out=left_out, facts=facts)
+    judgement = judge(comparison.rows, comparison.graphs, limits, files_left_out=files_left_out, facts=facts)
     return judge_replays(replace(comparison, judgement=judgement))
 
 
@@ -35,10 +35,10 @@ def judge_replays(comparison: Comparison) -> Comparison:
 
     apply = with_unit_replays if comparison.mode is Mode.GRAPH else with_replays
     judgement = apply(comparison.judgement, comparison.rows, comparison.replays)
-    return replace(comparison, judgement=with_input_facts(judgement, comparison.warnings, comparison.notes))
+    return replace(comparison, judgement=with_input_advice(judgement, comparison.warnings, comparison.notes))
 
 
-def with_input_facts(judgement: Judgement, warnings: Iterable[Reason], notes: Iterable[Reason]) -> Judgement:
+def with_input_advice(judgement: Judgement, warnings: Iterable[Reason], notes: Iterable[Reason]) -> Judgement:
     """Return a judgement whose advice begins with warnings, and names how the environments of the runs differ."""
     first = [because("compare.warning", problem=warning, command=warning.fact("command")) for warning in warnings]
     return replace(judgement, advice=(*first, *with_environments(judgement, notes).advice))

@@ -8,24 +8,21 @@ from typing import TYPE_CHECKING
 from opdiff.core.comparison import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from opdiff.core.comparison import Comparison
     from opdiff.run.cluster import Cluster
-    from opdiff.workflows.compare.loaded_pairs import LoadedPairs
+    from opdiff.workflows.compare.lazy_pairs import LazyPairs
     from opdiff.workflows.compare.options import CompareOptions
-
-    ReplayReport = Callable[[int, int, float], None]
+    from opdiff.workflows.replay.proof import ReplayProgress
 
 
 def replay_suspects(
     comparison: Comparison,
-    pairs: LoadedPairs,
+    pairs: LazyPairs,
     options: CompareOptions,
     cluster: Cluster | None,
-    report: ReplayReport | None,
+    on_progress: ReplayProgress | None,
 ) -> Comparison:
-    """Compute suspects again: by the model if there is one, else by types and attributes; in graph mode by unit."""
+    """Compute suspects again: by the model, if one is given, else by types and attributes; in graph mode by unit."""
     if options.replay == 0 or comparison.judgement.misfit is not None:
         return comparison
     from opdiff.workflows.replay.golden_values import GoldenValues
@@ -47,4 +44,4 @@ def replay_suspects(
     golden = GoldenValues(pairs) if pairs.pairs and not options.model else None
     seconds = inf if options.replay is None else options.replay_seconds
     proof_options = ProofOptions(replay_options, golden, options.replay, seconds, cluster)
-    return prove_all(comparison, proof_options, report or (lambda _done, _total, _left: None))
+    return prove_all(comparison, proof_options, on_progress or (lambda _done, _total, _left: None))

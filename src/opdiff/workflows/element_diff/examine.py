@@ -16,7 +16,7 @@ from opdiff.core.tensor import Slot, TensorKey
 from opdiff.measure.detail import AxisErrors, Element, SliceErrors
 from opdiff.run import usable_cores
 from opdiff.workflows.compare.batch import measure_batch
-from opdiff.workflows.compare.inputs import NotCompared, read_inputs
+from opdiff.workflows.compare.inputs import ComparisonProblem, read_inputs
 from opdiff.workflows.compare.job import Job, MeasureOptions, measure_job
 from opdiff.workflows.compare.measuring import conversions
 from opdiff.workflows.element_diff.blocks import examine_elements
@@ -168,7 +168,7 @@ def _read_inputs(options: CompareOptions) -> Inputs:
     if filesystem.isdir(options.fusion_rules):
         raise UsageError(because("workflows.one_rule_file"))
     (inputs,) = read_inputs(options)
-    if isinstance(inputs, NotCompared):
+    if isinstance(inputs, ComparisonProblem):
         raise InputError(inputs.path, inputs.reason)
     return inputs
 

@@ -14,7 +14,7 @@ from opdiff.core.pairing import Pairing
 from opdiff.judge import judge
 from opdiff.report.html_page import write_html
 from opdiff.workflows.compare.examined_tensors import find_error_facts
-from opdiff.workflows.compare.loaded_pairs import LoadedPairs
+from opdiff.workflows.compare.lazy_pairs import LazyPairs
 from opdiff.workflows.compare.outputs import find_environment
 from opdiff.workflows.compare.pictures import PictureBounds, find_pictures, find_whole_pair, read_values
 from opdiff.workflows.compare.profiles import find_profiles
@@ -77,7 +77,7 @@ class OperatorPage(Struct, frozen=True):
 
     def _comparison(self) -> Comparison:
         rows, limits = self.measured.rows, find_limits(self.limits)
-        loaded = LoadedPairs(self.measured.pairs, self.custom)
+        loaded = LazyPairs(self.measured.pairs, self.custom)
         judgement = judge(rows, (), limits)
         facts = tuple(self._explained(find_error_facts(rows, judgement, loaded)))
         judgement = judge(rows, (), limits, facts=facts)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
-from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.inputs import ComparisonProblem
 from opdiff.workflows.compare.pipeline import compare
 
 if TYPE_CHECKING:
@@ -30,6 +30,6 @@ def compare_sides(options: CompareOptions, progress: Progress, on_workers: OnWor
     if len(results) != 1:
         raise UsageError(because("replay.one_rule_file"))
     (result,) = results
-    if isinstance(result, NotCompared):
+    if isinstance(result, ComparisonProblem):
         raise InputError(result.path, result.reason)
     return result.comparison

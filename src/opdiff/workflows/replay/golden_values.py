@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
     from opdiff.core.graph import RuleOp
-    from opdiff.workflows.compare.loaded_pairs import LoadedPairs
+    from opdiff.workflows.compare.lazy_pairs import LazyPairs
 
 
 class GoldenValues:
     """Lookup of the golden values that dumped tensors were compared with."""
 
-    def __init__(self, pairs: LoadedPairs) -> None:
+    def __init__(self, pairs: LazyPairs) -> None:
         self._pairs = pairs
 
     @cached_property

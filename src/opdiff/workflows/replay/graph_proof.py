@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from opdiff.core.dump import Unit
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.replay.options import ReplayOptions
-    from opdiff.workflows.replay.proof import ProofOptions
+    from opdiff.workflows.replay.proof import ProofOptions, ReplayProgress
 
     Progress = Callable[[int, int], None]
-    Report = Callable[[int, int, float], None]
 
 
 class UnitSuspects(Struct, frozen=True):
@@ -76,14 +75,14 @@ def _suspects(unit: Unit, found: Sequence[str], bad: Sequence[str], count: int |
     return UnitSuspects(unit, tuple(found[:count]), tuple(name for name in bad if name not in found)[:count])
 
 
-def prove_units(comparison: Comparison, options: ProofOptions, report: Report) -> Comparison:
+def prove_units(comparison: Comparison, options: ProofOptions, on_progress: ReplayProgress) -> Comparison:
     """Return a comparison of graph mode with the suspects of its units replayed, and its judgement corrected.
 
-    If none of the suspects of a unit is guilty, its operators with bad outputs follow. `report` takes the number of
-    operators done, their total, and the seconds that are left.
+    If none of the suspects of a unit is guilty, its operators with bad outputs follow. `on_progress` is
+    called as in `prove`.
     """
     try:
-        replays, is_complete = _Proof(comparison, options, report).run()
+        replays, is_complete = _Proof(comparison, options, on_progress).run()
     except (InputError, UsageError) as error:
         return replace(comparison, notes=(*comparison.notes, because("replay.impossible", problem=error.reason)))
     if not is_complete:
@@ -111,11 +110,11 @@ def replay_suspects(
 class _Proof:
     """The run over all units, until the time is over."""
 
-    def __init__(self, comparison: Comparison, options: ProofOptions, report: Report) -> None:
+    def __init__(self, comparison: Comparison, options: ProofOptions, on_progress: ReplayProgress) -> None:
         self._comparison = comparison
         self._count = options.count
-        self._ends = time.monotonic() + options.seconds
-        self._report = report
+        self._deadline = time.monotonic() + options.seconds
+        self._on_progress = on_progress
         self._cluster = options.cluster
         self._units = units_of(options.replay.target, options.cluster)
         self._limits = find_limits(options.replay.limits)
@@ -169,7 +168,7 @@ class _Proof:
         """Compute some operators again; return whether there is time left."""
         for found in self._results(chosen):
             self._found.append(found)
-            if time.monotonic() > self._ends:
+            if time.monotonic() > self._deadline:
                 return False
         return True
 
@@ -186,4 +185,4 @@ class _Proof:
         self._progress_after(len(self._found), 0)
 
     def _progress_after(self, before: int, done: int, _all: int = 0) -> None:
-        self._report(before + done, self._total, max(self._ends - time.monotonic(), 0.0))
+        self._on_progress(before + done, self._total, max(self._deadline - time.monotonic(), 0.0))

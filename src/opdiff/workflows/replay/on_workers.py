@@ -29,7 +29,7 @@ from opdiff.run.worker_task import uncancelled
 from opdiff.workflows.cluster import is_unread, path_for_workers
 from opdiff.workflows.compare.input_reader import ClusterReader
 from opdiff.workflows.compare.job import Job
-from opdiff.workflows.compare.loaded_pairs import LoadedPairs
+from opdiff.workflows.compare.lazy_pairs import LazyPairs
 from opdiff.workflows.compare.placement import localize_jobs, move_side
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.dumped_values import DumpOnly
@@ -105,7 +105,7 @@ class ReplayBatch(Struct, frozen=True):
     def _golden(self, jobs: Iterable[Job]) -> GoldenValues | None:
         if not self.has_golden:
             return None
-        return GoldenValues(LoadedPairs([job.pairing for job in jobs], self.custom))
+        return GoldenValues(LazyPairs([job.pairing for job in jobs], self.custom))
 
 
 def replay_on_workers(

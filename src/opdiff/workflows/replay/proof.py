@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from opdiff.workflows.replay.golden_values import GoldenValues
     from opdiff.workflows.replay.options import ReplayOptions
 
-    Report = Callable[[int, int, float], None]
+    ReplayProgress = Callable[[int, int, float], None]
 
 
 # Smaller relative errors are usual in sound networks of 16-bit floats.
 _MIN_HIDING_ERROR = 0.005
-# Operators that are replayed without suspects, for each suspect that would be.
-_WITHOUT_SUSPECTS = 2
+# If there are no suspects, this many times as many operators are replayed.
+_OPERATORS_PER_MISSING_SUSPECT = 2
 
 
 class ProofOptions(Struct, frozen=True):
@@ -38,7 +38,8 @@ class ProofOptions(Struct, frozen=True):
     Attributes:
         replay: model, dump and rules; its operators are not used.
         golden: golden values that confirm a computation by types.
-        count: maximum number of suspects, twice as many operators if there are none; `None` for all operators.
+        count: maximum number of suspects, or of twice as many operators if there are no suspects; `None` for all
+            operators.
         seconds: maximum time.
         cluster: workers that compute; `None` for this process.
     """
@@ -50,15 +51,16 @@ class ProofOptions(Struct, frozen=True):
     cluster: Cluster | None = None
 
 
-def prove(comparison: Comparison, options: ProofOptions, report: Report) -> Comparison:
+def prove(comparison: Comparison, options: ProofOptions, on_progress: ReplayProgress) -> Comparison:
     """Return a comparison with its suspects replayed, and its judgement corrected.
 
-    If none of the suspects is guilty, operators with bad outputs follow in the order of execution. Without suspects,
-    the operators with the largest errors are replayed; without a model, only those large enough to hide a fault.
-    `report` takes the number of operators done, their total, and the seconds that are left.
+    If none of the suspects is guilty, operators with bad outputs follow in the order of execution. If there are no
+    suspects, the operators with the largest errors are replayed; without a model, only operators whose errors are large
+    enough to hide a fault. `on_progress` takes the number of replayed operators, the number of operators to replay, and
+    the seconds that are left.
     """
     try:
-        replays, is_complete = _replay_suspects(comparison, options, report)
+        replays, is_complete = _replay_suspects(comparison, options, on_progress)
     except (InputError, UsageError) as error:
         return replace(comparison, notes=(*comparison.notes, because("replay.impossible", problem=error.reason)))
     if not is_complete:
@@ -67,34 +69,38 @@ def prove(comparison: Comparison, options: ProofOptions, report: Report) -> Comp
     return judge_replays(replace(comparison, replays=tuple(replays))) if replays else comparison
 
 
-def _replay_suspects(comparison: Comparison, options: ProofOptions, report: Report) -> tuple[list[Replay], bool]:
+def _replay_suspects(
+    comparison: Comparison, options: ProofOptions, on_progress: ReplayProgress
+) -> tuple[list[Replay], bool]:
     """Return the replayed operators, and whether the time was enough."""
-    ends = time.monotonic() + options.seconds
+    deadline = time.monotonic() + options.seconds
     if options.count is None:
-        return _run(options, (), ends, report)
+        return _run(options, (), deadline, on_progress)
     suspects = suspects_of(comparison.judgement)[: options.count]
     if not suspects:
         min_error = 0.0 if options.replay.model else _MIN_HIDING_ERROR
-        likeliest = operators_with_noise(comparison, min_error)[: _WITHOUT_SUSPECTS * options.count]
-        return _run(options, likeliest, ends, report) if likeliest else ([], True)
-    found, is_complete = _run(options, suspects, ends, report)
+        likeliest = operators_with_noise(comparison, min_error)[: _OPERATORS_PER_MISSING_SUSPECT * options.count]
+        return _run(options, likeliest, deadline, on_progress) if likeliest else ([], True)
+    found, is_complete = _run(options, suspects, deadline, on_progress)
     if not is_complete or any(item.verdict is ReplayVerdict.GUILTY for item in found):
         return found, is_complete
     others = [name for name in operators_with_errors(comparison) if name not in suspects][: options.count]
-    more, is_complete = _run(options, others, ends, report) if others else ([], True)
+    more, is_complete = _run(options, others, deadline, on_progress) if others else ([], True)
     return [*found, *more], is_complete
 
 
-def _run(options: ProofOptions, operators: Sequence[str], ends: float, report: Report) -> tuple[list[Replay], bool]:
+def _run(
+    options: ProofOptions, operators: Sequence[str], deadline: float, on_progress: ReplayProgress
+) -> tuple[list[Replay], bool]:
     from opdiff.workflows.replay.pipeline import replay
 
     def progress(done: int, total: int) -> None:
-        report(done, total, max(ends - time.monotonic(), 0.0))
+        on_progress(done, total, max(deadline - time.monotonic(), 0.0))
 
     found = []
     wanted = replace(options.replay, operators=tuple(operators))
     for item in replay(wanted, progress, options.cluster, options.golden):
         found.append(item)
-        if time.monotonic() > ends:
+        if time.monotonic() > deadline:
             return found, False
     return found, True

@@ -15,10 +15,10 @@ from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
-from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.inputs import ComparisonProblem
 from opdiff.workflows.compare.job import Job, measure_job
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
-from opdiff.workflows.compare.pipeline import map_pairs
+from opdiff.workflows.compare.pipeline import pair_only
 from opdiff.workflows.element_diff.explanation import Candidate
 from opdiff.workflows.selftest.diagnosis import MeasuredPair, diagnose, is_beyond_limits
 from opdiff.workflows.selftest.faults import FAULTS, FaultTarget
@@ -125,8 +125,8 @@ class _TrialContext(Struct, frozen=True):
 def _compare(options: CompareOptions) -> list[MeasuredPair]:
     if os.path.isdir(options.fusion_rules):
         raise UsageError(because("workflows.selftest_one_rule_file"))
-    (pairs,) = map_pairs(options, every_operator=False)
-    if isinstance(pairs, NotCompared):
+    (pairs,) = pair_only(options, every_operator=False)
+    if isinstance(pairs, ComparisonProblem):
         raise InputError(pairs.path, pairs.reason)
     rows = align_and_measure(pairs, Measuring.of(options), lambda _done, _total: None).rows
     return [MeasuredPair(pair, row) for pair, row in zip(pairs, rows, strict=True) if isinstance(pair, Pairing)]

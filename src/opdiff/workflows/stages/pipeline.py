@@ -13,7 +13,7 @@ from opdiff.core.reasons import because
 from opdiff.core.stages import Chain, Change, StageKind, Step
 from opdiff.judge.steps import judge_chain
 from opdiff.workflows.compare.input_reader import SharedReader
-from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.inputs import ComparisonProblem
 from opdiff.workflows.compare.outputs import write_outputs
 from opdiff.workflows.compare.pipeline import compare
 from opdiff.workflows.stages.options import MAX_STAGES, MIN_STAGES
@@ -25,20 +25,19 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.stages import Stage
     from opdiff.workflows.compare.options import CompareOptions
-    from opdiff.workflows.compare.outputs import Written
-    from opdiff.workflows.compare.pipeline import Compared
+    from opdiff.workflows.compare.outputs import OutputFiles
+    from opdiff.workflows.compare.pipeline import ComparisonResult
     from opdiff.workflows.stages.options import StagesOptions
 
     Progress = Callable[[int, int], None]
-    Made = Callable[[Compared, CompareOptions], None]
 
 
 class ComparedStages(NamedTuple):
-    """A judged chain, and tracebacks of unexpected errors."""
+    """A judged chain, tracebacks of unexpected errors, and the files of each comparison."""
 
     chain: Chain
     defects: tuple[str, ...] = ()
-    written: tuple[Written, ...] = ()
+    files: tuple[OutputFiles, ...] = ()
 
 
 def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = False) -> ComparedStages:
@@ -52,8 +51,8 @@ def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = 
         raise UsageError(because("stages.directories", low=MIN_STAGES, high=MAX_STAGES, count=len(options.folders)))
     reader = SharedReader()
     stages, notes = recognize(options, reader)
-    made: list[Compared] = []
-    written: list[Written] = []
+    results: list[ComparisonResult] = []
+    files: list[OutputFiles] = []
 
     def run(golden: int, target: int) -> Step:
         changes = changes_between(stages[golden], stages[target])
@@ -63,15 +62,15 @@ def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = 
         result = _compare(wanted, progress, reader)
         if isinstance(result, Step):
             return result._replace(golden=golden, target=target, changes=changes)
-        made.append(result)
+        results.append(result)
         if write:
-            written.append(write_outputs(result, wanted))
+            files.append(write_outputs(result, wanted))
         return Step(golden, target, changes, result.comparison)
 
     steps = tuple(run(number, number + 1) for number in range(len(stages) - 1))
     totals = tuple(run(0, number) for number in range(2, len(stages)))
     chain = Chain(stages, steps, totals, judge_chain(stages, steps, totals), (*notes, *_warnings(steps)))
-    return ComparedStages(chain, tuple(defect for each in made for defect in each.defects), tuple(written))
+    return ComparedStages(chain, tuple(defect for each in results for defect in each.defects), tuple(files))
 
 
 def _warnings(steps: Iterable[Step]) -> Iterator[Reason]:
@@ -82,13 +81,13 @@ def _warnings(steps: Iterable[Step]) -> Iterator[Reason]:
             yield because("stages.step_warning", **numbers, warning=warning, command=warning.fact("command"))
 
 
-def _compare(options: CompareOptions, progress: Progress, reader: SharedReader) -> Compared | Step:
+def _compare(options: CompareOptions, progress: Progress, reader: SharedReader) -> ComparisonResult | Step:
     """Return the comparison, or a step with the problem."""
     try:
         (result,) = compare(options, progress, reader=reader)
     except (InputError, UsageError) as error:
         return Step(0, 0, (), problem=error.reason)
-    return Step(0, 0, (), problem=result.reason) if isinstance(result, NotCompared) else result
+    return Step(0, 0, (), problem=result.reason) if isinstance(result, ComparisonProblem) else result
 
 
 def folder_name(golden: int, target: int, changes: Iterable[Change]) -> str:

@@ -1,4 +1,4 @@
-"""Values of bad tensors, loaded once for everything that looks at their elements after the first judgement."""
+"""Values of bad tensors, loaded when they are first needed and shared by all later examinations."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class PairValues(Struct, frozen=True):
     layout: str
 
 
-class LoadedPairs:
-    """Pairs of the rows, `None` where they were not kept, and the values of those that were loaded."""
+class LazyPairs:
+    """Pairs of the rows, `None` where a pair was not kept. The values of a pair are loaded when first needed."""
 
     def __init__(self, pairs: Sequence[PairingResult | None], custom: Conversions | None = None) -> None:
         self.pairs = pairs
@@ -42,7 +42,7 @@ class LoadedPairs:
         return pair if isinstance(pair, Pairing) else None
 
     def values(self, number: int) -> PairValues | None:
-        """Return the values of a pairing, which stay in memory; `None` if they cannot be read."""
+        """Return the values of the pairing of a row, which stay in memory; `None` if they cannot be read."""
         if number not in self._values:
             pairing = self.pairing(number)
             self._values[number] = None if pairing is None else load_values(pairing, self.custom)
