@@ -209,6 +209,16 @@ def test_near_ties_of_indices_are_not_a_fault() -> None:
     assert judge_rows(given, node).verdicts[1].level == "wrong"
 
 
+def test_indices_that_a_reader_stands_in_for_are_inherited_there() -> None:
+    """The row is that of the reader, the fault that of the operator whose indices were not compared."""
+    indices = np.arange(16, dtype=np.int32)
+    nodes = GraphNode("top", "ArgMaxV2", ("x:0",)), GraphNode("reader", "GatherV2", ("top:0",))
+    given = [row("reader", indices[::-1].copy(), indices, Slot.INPUT, op_type="GatherV2", dtype=dtypes.INT32)]
+    found = judge_rows(given, *nodes)
+    assert [(verdict.level, verdict.origin) for verdict in found.verdicts] == [("wrong", "inherited")]
+    assert [(finding.operator, finding.kind) for finding in found.findings] == [("top", "indices")]
+
+
 def test_a_cyclic_graph() -> None:
     nodes = GraphNode("a", "Conv2D", ("b:0",)), GraphNode("b", "Relu", ("a:0",))
     assert judge_rows(rows(A * 2, B, C, D), *nodes).worst == "a"

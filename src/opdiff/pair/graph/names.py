@@ -90,7 +90,7 @@ class GraphNames:
         parts = [self._by_name[part] for part in split_joined_name(op.name, lambda name: bool(self._by_name.get(name)))]
         if parts:
             return ResolvedOp(tuple(filter(None, parts)), because("pair.match_joined_names"), _JOINED_CONFIDENCE)
-        cut = self._find_cut(op.name)
+        cut = self._find_shortened(op.name)
         return ResolvedOp((cut,), because("pair.match_cut_name"), _CUT_CONFIDENCE) if cut is not None else None
 
     def _with_originals(self, op: TextOp, match: Reason, confidence: float) -> ResolvedOp:
@@ -100,7 +100,7 @@ class GraphNames:
             return ResolvedOp(found, because("pair.match_originals"), _CERTAIN)
         return ResolvedOp((op,), match, confidence)
 
-    def _find_cut(self, name: str) -> TextOp | None:
+    def _find_shortened(self, name: str) -> TextOp | None:
         if len(name) < _MIN_CUT_LENGTH:
             return None
         found = [op for full, op in self._by_name.items() if op is not None and full.startswith(name)]
