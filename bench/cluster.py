@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import psutil
 
 from bench.jobs import read_pairs, write_preset
-from bench.presets import few_large, many_small
+from bench.presets import preset
 from opdiff.run.connection import open_cluster
 from opdiff.run.task_round import BatchWork
 from opdiff.workflows.compare.batch import measure_batch
@@ -66,24 +66,23 @@ def main() -> int:
     parser.add_argument("--smoke", action="store_true", help="little data: does it run?")
     args = parser.parse_args()
     print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
-    presets = {"many-small": (many_small(), 20), "few-large": (few_large(), 2)}
-    if args.smoke:
-        presets = {"many-small": (many_small(30), 20)}
     with tempfile.TemporaryDirectory(prefix="opdiff-bench-", dir=args.dir) as folder:
-        for name, (preset, times) in presets.items():
+        for name, times in (("many-small", 20), ("few-large", 2)):
             if args.only in ("", name):
-                measure_engines(read_case(preset, times, folder), args.rounds)
+                measure_engines(read_case(preset(name, smoke=args.smoke), times, folder), args.rounds)
     if args.only in ("", "tasks"):
-        measure_tasks(args.rounds)
+        measure_tasks(args.rounds, 100 if args.smoke else EMPTY_TASKS)
+    if args.smoke:
+        print("done; values of --smoke are meaningless")
     return 0
 
 
-def read_case(preset: Preset, times: int, folder: str) -> Case:
-    options = write_preset(preset, folder)
+def read_case(made: Preset, times: int, folder: str) -> Case:
+    options = write_preset(made, folder)
     pairs: list[Pairing] = []
     described = cost_of(lambda: pairs.extend(read_pairs(options)))
     jobs = list(map(Job, range(len(pairs) * times), pairs * times))
-    return Case(f"{preset.name} x {times}", jobs, described)
+    return Case(f"{made.name} x {times}", jobs, described)
 
 
 def measure_engines(case: Case, rounds: int) -> None:
@@ -97,14 +96,17 @@ def measure_engines(case: Case, rounds: int) -> None:
         for workers in (1, 2):
             cluster = stack.enter_context(open_cluster(f"local:{workers}", "", ignore))
             engines[f"{workers} workers"] = partial(run_jobs, cluster, case.jobs)
-        for engine, cost in best_of_each(engines, rounds).items():
-            report(engine, case, cost)
+        costs = best_of_each(engines, rounds)
+        for engine, cost in costs.items():
+            report(engine, case, cost, costs[engine.replace("workers", "threads")])
 
 
-def report(engine: str, case: Case, cost: Cost) -> None:
+def report(engine: str, case: Case, cost: Cost, threads: Cost) -> None:
+    """Print the cost of an engine, and how much it is above that of as many threads."""
     speed, pairs = case.nbytes / cost.seconds / MIB, len(case.jobs) / cost.seconds
-    print(f"  {engine:10}{cost.seconds:7.2f} s  {cost.processor_s:7.2f} s of processors  {speed:8,.0f} MiB/s"
-          f"  {pairs:9,.0f} pairs/s")  # fmt: skip
+    print(f"  {engine:10}{cost.seconds:7.2f} s {cost.seconds / threads.seconds - 1:+6.0%}"
+          f"  {cost.processor_s:7.2f} s of processors {cost.processor_s / threads.processor_s - 1:+6.0%}"
+          f"  {speed:8,.0f} MiB/s  {pairs:9,.0f} pairs/s")  # fmt: skip
 
 
 def run_jobs(cluster: Cluster, jobs: Sequence[Job]) -> None:
@@ -113,12 +115,12 @@ def run_jobs(cluster: Cluster, jobs: Sequence[Job]) -> None:
         pass
 
 
-def measure_tasks(rounds: int) -> None:
+def measure_tasks(rounds: int, count: int) -> None:
     with open_cluster("local:2", "", ignore) as cluster:
         work: BatchWork[int, int] = BatchWork(list, lambda job, _reason: job, lambda _job: 256 * MIB)
-        cost = best_of_each({"": lambda: list(cluster.run(work, range(EMPTY_TASKS)))}, rounds)[""]
-    print(f"\nempty tasks: {EMPTY_TASKS / cost.seconds:,.0f} a second; {cost.seconds / EMPTY_TASKS * 1000:.2f} ms each,"
-          f" {cost.processor_s / EMPTY_TASKS * 1000:.2f} ms of processors")  # fmt: skip
+        cost = best_of_each({"": lambda: list(cluster.run(work, range(count)))}, rounds)[""]
+    print(f"\nempty tasks: {count / cost.seconds:,.0f} a second; {cost.seconds / count * 1000:.2f} ms each,"
+          f" {cost.processor_s / count * 1000:.2f} ms of processors")  # fmt: skip
 
 
 def best_of_each(engines: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Cost]:

@@ -41,7 +41,10 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--operators", type=int, default=3000, help="rows of a unit")
+    parser.add_argument("--smoke", action="store_true", help="few rows: does it run?")
     args = parser.parse_args()
+    if args.smoke:
+        args.rows, args.operators = 500, 100
     with (
         tempfile.TemporaryDirectory(prefix="opdiff-bench-") as folder,
         running(Path(folder), args.workers) as processes,

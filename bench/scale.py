@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from bench.jobs import read_pairs, write_preset
-from bench.presets import few_large, many_small
+from bench.presets import preset
 from bench.report import made
 from bench.torchair import Preset as GraphPreset
 from bench.torchair import write as write_graph
@@ -84,8 +84,10 @@ def main() -> int:
           f" row {costs.row_s * 1e6:.0f} us; tasks of 256 MiB {min(costs.task_times):.2f} s")  # fmt: skip
     for hosts in (1, 8, 64):
         print_model(costs, hosts)
-    for hosts in (1, 8, 64):
+    for hosts in (1, 2) if args.smoke else (1, 8, 64):
         simulate(costs, hosts, 2 if args.smoke else 8)
+    if args.smoke:
+        print("done; values of --smoke are meaningless")
     return 0
 
 
@@ -94,8 +96,8 @@ def main() -> int:
 
 def measure_costs(folder: str | None, rounds: int, *, smoke: bool) -> Costs:
     with tempfile.TemporaryDirectory(prefix="opdiff-bench-", dir=folder) as root:
-        small, described_s = read_jobs(many_small(60 if smoke else 3000), root)
-        large, _ = read_jobs(few_large(64 if smoke else 1), root)
+        small, described_s = read_jobs(preset("many-small", smoke=smoke), root)
+        large, _ = read_jobs(preset("few-large", smoke=smoke), root)
         pair_s = best(lambda: measure_jobs(small), rounds) / len(small)
         batches = make_batches(large, lambda job: job.weight, 1)
         times = tuple(best(lambda: measure_jobs(batch), rounds) for batch in batches)  # noqa: B023
@@ -118,8 +120,8 @@ def size_of(jobs: Sequence[Job]) -> int:
     return sum(job.nbytes for job in jobs)
 
 
-def read_jobs(preset: Preset, root: str) -> tuple[list[Job], float]:
-    options = write_preset(preset, root)
+def read_jobs(wanted: Preset, root: str) -> tuple[list[Job], float]:
+    options = write_preset(wanted, root)
     start = time.process_time()
     pairs = read_pairs(options)
     return list(map(Job, range(len(pairs)), pairs)), time.process_time() - start

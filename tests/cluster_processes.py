@@ -29,7 +29,8 @@ class ClusterProcesses:
         self._folder = folder
         self._environment = os.environ | {"PYTHONPATH": str(_TESTS)} | settings
         self._scheduler_file = folder / "scheduler.json"
-        listening = "--protocol", "tls" if "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in settings else "tcp"
+        # Settings with certificates are a file.
+        listening = "--protocol", "tls" if "DASK_CONFIG" in settings else "tcp"
         file = "--scheduler-file", str(self._scheduler_file)
         self.scheduler = self._start("scheduler", *_LOOPBACK, "--port", "0", *listening, *file)  # fmt: skip
         self.workers: dict[str, subprocess.Popen[bytes]] = {}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from distributed import Security
 
 from cluster_processes import ClusterProcesses, running_cluster
 from opdiff.core.errors import InputError, UsageError
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opdiff.run.cluster import Cluster
-
-TLS = "DASK_DISTRIBUTED__COMM__TLS__"
 
 
 def quiet(_count: int) -> None:
@@ -149,41 +149,36 @@ def test_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
-def write_certificates(folder: Path) -> dict[str, str]:
-    """Write certificates of all parts; return settings of dask as environment variables."""
-    made = Security.temporary()
-    names = {"CA_FILE": made.tls_ca_file}
-    for part in ("client", "scheduler", "worker"):
-        names[f"{part.upper()}__CERT"] = getattr(made, f"tls_{part}_cert")
-        names[f"{part.upper()}__KEY"] = getattr(made, f"tls_{part}_key")
-    for name, content in names.items():
-        (folder / f"{name}.pem").write_text(content)
-    return {f"{TLS}{name}": str(folder / f"{name}.pem") for name in names}
+def documented_certificates(folder: Path) -> Path:
+    """Make certificates by the documented command, with a shorter key; return the documented settings of dask."""
+    page = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
+    (command,) = re.findall(r"^openssl req .+$", page, re.MULTILINE)
+    (settings,) = re.findall(r"^distributed:\n  comm:\n.+?(?=^```)", page, re.MULTILINE | re.DOTALL)
+    subprocess.run(shlex.split(command.replace("rsa:4096", "rsa:2048")), cwd=folder, check=True, capture_output=True)
+    config = folder / "dask.yaml"
+    config.write_text(settings.replace("/etc/opdiff-cluster", str(folder)))
+    return config
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_certificates(tmp_path: Path) -> None:
-    settings = write_certificates(tmp_path)
-    config = tmp_path / "dask.yaml"
-    files = {name.removeprefix(TLS): path for name, path in settings.items()}
-    config.write_text(
-        "distributed:\n  comm:\n    require-encryption: true\n    timeouts: {connect: 5s}\n    tls:\n"
-        f"      ca-file: {files['CA_FILE']}\n"
-        f"      client: {{cert: {files['CLIENT__CERT']}, key: {files['CLIENT__KEY']}}}\n"
-    )
-    other = tmp_path / "other"
-    other.mkdir()
-    write_certificates(other)
-    stranger = tmp_path / "stranger.yaml"
-    stranger.write_text(config.read_text().replace(str(tmp_path), str(other)).replace("5s", "500ms"))
-    with running_cluster(tmp_path, "w0", **settings) as processes:
+    """Nobody without the key of the cluster is let in."""
+    configs = []
+    for name in ("own", "stranger"):
+        (tmp_path / name).mkdir()
+        configs.append(documented_certificates(tmp_path / name))
+    with configs[1].open("a") as file:
+        file.write("    timeouts: {connect: 500ms}\n")
+    with running_cluster(tmp_path, "w0", DASK_CONFIG=str(configs[0])) as processes:
         assert processes.address.startswith("tls://")
-        with open_cluster(processes.address, str(config), quiet) as cluster:
+        with open_cluster(processes.address, str(configs[0]), quiet) as cluster:
             assert doubled(cluster) == [0, 2, 4]
-        with (
-            pytest.raises(InputError, match="no scheduler can be reached"),
-            open_cluster(processes.address, str(stranger), quiet),
-        ):
-            pass
+        for config in (str(configs[1]), ""):
+            with (
+                pytest.raises(InputError, match="no scheduler can be reached"),
+                open_cluster(processes.address, config, quiet),
+            ):
+                pass
 
 
 def test_local_workers_are_reached_from_this_machine_and_by_their_client_only() -> None:
