@@ -24,14 +24,9 @@ def format_number(value: float | None) -> str:
         return "0.000000"
     if isnan(value):
         return NOT_A_NUMBER
-    return f"{value:.6f}" if _has_six_decimals(value) else f"{value:.5e}"
-
-
-def _has_six_decimals(value: float) -> bool:
-    """Return whether a number below 0.1 is exact with six decimals."""
-    # Most numbers are not, and this shows it without formatting them.
-    is_near_millionth = not 1e-3 < abs(value) * 1e6 % 1.0 < 0.999
-    return is_near_millionth and float(f"{value:.6f}") == value
+    # Most numbers are not exact with six decimals, and the first condition shows it without formatting them.
+    is_rounded = 1e-3 < magnitude * 1e6 % 1.0 < 0.999 or float(f"{value:.6f}") != value
+    return f"{value:.5e}" if is_rounded else f"{value:.6f}"
 
 
 def size(nbytes: int) -> str:

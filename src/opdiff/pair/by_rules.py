@@ -128,7 +128,7 @@ def _operator_pairs(context: PairingContext, group: Group, operator: RuleOp) -> 
         return
     dump = context.target.find(operator.name)
     slots = _compared_slots(operator)
-    if dump is None or not any(dump.tensors(slot) for slot in slots):
+    if dump is None or not any(map(dump.tensors, slots)):
         reason = _no_file(context, operator) if dump is None else _no_tensors(operator, slots, dump)
         yield Unpaired(label, None, None, reason)
         return

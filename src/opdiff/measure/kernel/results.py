@@ -104,9 +104,9 @@ def _unpack(job: NativeJob, call: Call, offset: int) -> KernelResult | Failure:
     if status != DONE:
         return _failure(status, detail, (job.target, job.golden)[culprit])
     relative_bins, ulp_bins, values = values[4 : _BINS[0]], values[_BINS[0] : _BINS[1]], values[_BINS[1] :]
-    worst, worst_relative, worst_ulps = (
+    worst, worst_relative, worst_ulps = [
         None if index < 0 else (index, x(a), y(b)) for index, a, b in (values[39:42], values[42:45], values[45:48])
-    )
+    ]
     sums = Sums(
         count,
         values[0],

@@ -176,6 +176,8 @@ def _output(desc: TensorDesc, position: int) -> OutputDesc:
 
 def _strings(value: Attribute) -> tuple[str, ...]:
     """Return the strings of an attribute that compilers write as a string or as a list of strings."""
+    if value is None:
+        return ()
     items = value if isinstance(value, tuple) else (value,)
     return tuple([item for item in items if isinstance(item, str) and item])
 
