@@ -80,7 +80,7 @@ _INTEGER_PEAK = 1e-9
 
 
 class _Tried(Struct, frozen=True):
-    """A variant that was tried: the error that remains, and this in units of the allowed one."""
+    """A variant that was tried: the error that remains, and this error in units of the allowed error."""
 
     kind: ErrorKind
     reason: Reason
@@ -90,8 +90,8 @@ class _Tried(Struct, frozen=True):
 
 def find_cause(
     replay: OperatorReplay,
-    fed: Sequence[FedInput],
-    base: Mapping[str, AnyArray],
+    feeds: Sequence[FedInput],
+    baseline: Mapping[str, AnyArray],
     outputs: Sequence[ReplayedOutput],
     *,
     is_beyond_noise: bool = True,
@@ -100,16 +100,16 @@ def find_cause(
 
     Args:
         replay: the operator.
-        fed: its inputs.
-        base: the results of the usual computation.
-        outputs: the comparison of these with the outputs of the device.
+        feeds: its inputs.
+        baseline: the results of the first arithmetic.
+        outputs: the comparison of the baseline with the outputs of the device.
         is_beyond_noise: noise cannot have caused the error, so that what looks like noise is a lack of digits.
     """
     worst = max(outputs, key=lambda output: output.excess)
     is_share = _has_integers(replay, worst)
     before = worst.unequal if is_share else worst.error
     nearest: _Tried | None = None
-    search = _Search(replay, fed, base, {output.original: output for output in outputs})
+    search = _Search(replay, feeds, baseline, {output.original: output for output in outputs})
     for tried in chain(search.run(worst), search.noise(worst) if is_beyond_noise else ()):
         is_far_better = tried.error <= _MAX_REMAINDER * before or tried.excess <= _MAX_REMAINDER * worst.excess
         if tried.excess <= 1 and is_far_better:
@@ -133,15 +133,15 @@ class _Search:
     def __init__(
         self,
         replay: OperatorReplay,
-        fed: Sequence[FedInput],
-        base: Mapping[str, AnyArray],
+        feeds: Sequence[FedInput],
+        baseline: Mapping[str, AnyArray],
         outputs: Mapping[str, ReplayedOutput],
     ) -> None:
         self._replay = replay
-        self._fed = fed
-        self._base = base
+        self._feeds = feeds
+        self._baseline = baseline
         self._outputs = outputs
-        self._ends = time.thread_time() + _MAX_SECONDS
+        self._deadline = time.thread_time() + _MAX_SECONDS
         self._arithmetic = replay.arithmetics[0]
         # Reasons and errors of accumulations in 16 bits.
         self._narrow: list[tuple[Reason, float]] = []
@@ -172,22 +172,22 @@ class _Search:
             narrow_sums(computation, replay.device_type),
         )
         for number, variant in enumerate(variants):
-            if number >= _MAX_COMPUTATIONS or time.thread_time() > self._ends:
+            if number >= _MAX_COMPUTATIONS or time.thread_time() > self._deadline:
                 return
             found = self._try(variant)
             if found is not None:
                 yield found
 
     def _try(self, variant: Variant) -> _Tried | None:
-        fed = [replace(item, codes=self._changed(variant, item)) for item in self._fed]
+        feeds = [replace(item, codes=self._changed(variant, item)) for item in self._feeds]
         try:
-            results = replace(self._replay, subgraph=variant.subgraph).compute(fed, self._arithmetic)
+            results = replace(self._replay, subgraph=variant.subgraph).compute(feeds, self._arithmetic)
         except InputError:
             return None
-        if any(results[name].shape != self._base[name].shape for name in self._base):
+        if any(results[name].shape != self._baseline[name].shape for name in self._baseline):
             return None
         self._note_narrow(variant, results)
-        judged = [self._error(name, results[name]) for name in self._base]
+        judged = [self._error(name, results[name]) for name in self._baseline]
         error, excess = max(judged, key=lambda item: item[1])
         return _Tried(variant.kind, variant.reason, error, excess)
 
@@ -195,7 +195,7 @@ class _Search:
         """Note how large the errors of an accumulation in 16 bits are: the order of its sums is not known."""
         if variant.reason.code != "replay.cause_accumulation":
             return
-        found = [(results[name].ravel(), base.ravel()) for name, base in self._base.items()]
+        found = [(results[name].ravel(), expected.ravel()) for name, expected in self._baseline.items()]
         errors = [np.linalg.norm(one - two) / (np.linalg.norm(two) or np.inf) for one, two in found]
         self._narrow.append((variant.reason, float(max(errors))))
 
@@ -227,7 +227,7 @@ class _Search:
     def _output(self, worst: ReplayedOutput) -> Output | None:
         """Return the result itself, if it has finite floats only."""
         value = self._replay.output_of(worst.original)
-        target, replayed = self._replay.aligned(value, self._base[worst.original])
+        target, replayed = self._replay.aligned(value, self._baseline[worst.original])
         if target.dtype.kind != "f" or not np.isfinite(target).all() or not np.isfinite(replayed).all():
             return None
         output = Output(target.astype(np.float64), replayed.astype(np.float64), self._allowance(worst.original))
@@ -237,7 +237,7 @@ class _Search:
         """Yield the variants of the result itself."""
         value = self._replay.output_of(worst.original)
         dtype, allowance = value.tensor.spec.dtype, self._allowance(worst.original)
-        target, replayed = self._replay.aligned(value, self._base[worst.original])
+        target, replayed = self._replay.aligned(value, self._baseline[worst.original])
         if dtype.kind is Kind.INTEGER and replayed.dtype.kind in "iu":
             floats = target.astype(np.float64), replayed.astype(np.float64)
             output = Output(*floats, allowance._replace(peak=_INTEGER_PEAK))
@@ -259,7 +259,7 @@ class _Search:
         """Yield the variants of a quantization or dequantization, if the subgraph ends with one."""
         name = worst.original
         value = self._replay.output_of(name)
-        target, replayed = (array.astype(np.float64) for array in self._replay.aligned(value, self._base[name]))
+        target, replayed = (array.astype(np.float64) for array in self._replay.aligned(value, self._baseline[name]))
         if not np.isfinite(target).all() or not np.isfinite(replayed).all():
             return
         if value.tensor.spec.dtype.kind is Kind.INTEGER:
@@ -274,7 +274,7 @@ class _Search:
         dtype = self._replay.output_of(worst.original).tensor.spec.dtype
         allowance = self._allowance(worst.original)
         for variant in variants:
-            if time.thread_time() > self._ends:
+            if time.thread_time() > self._deadline:
                 return
             if dtype.kind is Kind.INTEGER:
                 first, second = (np.rint(array).astype(np.int64) for array in (variant.target, variant.replayed))
@@ -287,8 +287,10 @@ class _Search:
         """Yield the variants of a quantization at the end of the subgraph, if there is one."""
         subgraph = before_rounding(self._computation, name)
         dtype = self._replay.output_of(name).tensor.spec.dtype
-        values = self._computed(subgraph, name, self._fed)
-        at_zero = self._computed(subgraph, name, [replace(item, codes=np.zeros_like(item.codes)) for item in self._fed])
+        values = self._computed(subgraph, name, self._feeds)
+        at_zero = self._computed(
+            subgraph, name, [replace(item, codes=np.zeros_like(item.codes)) for item in self._feeds]
+        )
         if values is None or at_zero is None or values.size != target.size:
             return
         low, high = smallest_and_largest(dtype)
@@ -297,18 +299,18 @@ class _Search:
 
     def _dequantized(self, target: AnyArray, replayed: AnyArray, name: str) -> Iterator[OutputVariant]:
         """Yield the variants of a dequantization at the end of the subgraph, or of a subgraph of dequantized values."""
-        integers = self._computed(integers_before_scaling(self._computation, name), name, self._fed)
+        integers = self._computed(integers_before_scaling(self._computation, name), name, self._feeds)
         if integers is not None and integers.size == target.size:
             yield from scaled_otherwise(Scaled(target, replayed, integers.reshape(target.shape)))
         elif is_quantized(self._computation):
             yield from scales_of_channels(target, replayed)
 
-    def _computed(self, subgraph: Subgraph | None, name: str, fed: Sequence[FedInput]) -> AnyArray | None:
+    def _computed(self, subgraph: Subgraph | None, name: str, feeds: Sequence[FedInput]) -> AnyArray | None:
         """Return what a changed subgraph computes in place of an output; `None` if there is none."""
         if subgraph is None:
             return None
         try:
-            return replace(self._replay, subgraph=subgraph).compute(fed, self._arithmetic)[name].astype(np.float64)
+            return replace(self._replay, subgraph=subgraph).compute(feeds, self._arithmetic)[name].astype(np.float64)
         except InputError:
             return None
 
@@ -325,10 +327,10 @@ class _Search:
             return output
         subgraph = computation.passing_on(found.node, found.operand)
         try:
-            operand = replace(self._replay, subgraph=subgraph).compute(self._fed, self._arithmetic)
+            operand = replace(self._replay, subgraph=subgraph).compute(self._feeds, self._arithmetic)
         except InputError:
             return output
-        if operand[name].shape != self._base[name].shape:
+        if operand[name].shape != self._baseline[name].shape:
             return output
         _, aligned = self._replay.aligned(self._replay.output_of(name), operand[name])
         activation = found.node.op_type if found.is_single else self._replay.operator.op_type
@@ -346,9 +348,9 @@ class _Search:
         """Yield outputs of earlier operators whose bytes the output has, and a constant output."""
         own = self._replay.output_of(worst.original)
         codes = own.tensor.codes()
-        base = self._base[worst.original]
-        if codes.size > 1 and (codes == codes.flat[0]).all() and (base != base.flat[0]).any():
-            value = float(self._replay.aligned(own, base)[0].flat[0])
+        baseline = self._baseline[worst.original]
+        if codes.size > 1 and (codes == codes.flat[0]).all() and (baseline != baseline.flat[0]).any():
+            value = float(self._replay.aligned(own, baseline)[0].flat[0])
             yield _Tried(ErrorKind.MEMORY, because("replay.cause_constant", value=value), 0.0, 0.0)
             return
         spec = own.tensor.spec

@@ -156,7 +156,7 @@ class OperatorReplay(Struct, frozen=True):
 
     @property
     def arithmetics(self) -> tuple[Arithmetic, ...]:
-        """Ways of computing the operator, the usual one first."""
+        """Arithmetics that the device may use for the operator; the first is the baseline, which is tried first."""
         return self.context.encoder.arithmetics(self.subgraph, self.device_type)
 
     def output_of(self, original: str) -> DumpedValue:
@@ -164,62 +164,67 @@ class OperatorReplay(Struct, frozen=True):
         return next(value for value in self.outputs if value.original == original)
 
     def replay(self, *, with_cause: bool = True) -> Replay:
-        """Compute the operator in one way after the other, until one agrees with the device; else find the cause."""
-        fed = self.load_inputs()
-        tried: list[dict[str, AnyArray]] = []
-        results: list[ReplayedOutput] = []
-        for arithmetic in self.arithmetics:
+        """Compute the operator by each arithmetic until the result agrees with the device; otherwise find the cause."""
+        feeds = self.load_inputs()
+        baseline_arithmetic, *other_arithmetics = self.arithmetics
+        baseline = self.compute(feeds, baseline_arithmetic)
+        results = self._judge_outputs([baseline], baseline_arithmetic)
+        if _worst(results) <= 1:
+            found = self._result(results)
+            return self._recheck_by_one_rounding(found, feeds, baseline) if with_cause else found
+        computations = [baseline]
+        for arithmetic in other_arithmetics:
             try:
-                computed = self.compute(fed, arithmetic)
+                computed = self.compute(feeds, arithmetic)
             except InputError:
-                if not tried:
-                    raise
                 continue
-            if tried and _overflows(computed, tried[0]):
+            if _overflows(computed, baseline):
                 continue
-            tried.append(computed)
-            judged = [self._judge(value, tried, arithmetic) for value in self.outputs]
-            results = judged if not results or _worst(judged) < _worst(results) else results
+            computations.append(computed)
+            results = min(results, self._judge_outputs(computations, arithmetic), key=_worst)
             if _worst(results) <= 1:
-                found = self._result(results)
-                return self._with_systematic(found, fed, tried[0]) if with_cause and len(tried) == 1 else found
-        if not all(_is_finite(item) for item in fed):
+                return self._result(results)
+        if not all(_is_finite(item) for item in feeds):
             # Where infinities become NaN depends on the order of the computation.
             return not_replayable(self.operator, because("replay.input_not_finite"))
         found = self._result(results)
         if not with_cause:
             return found
-        return replace(found, cause=find_cause(self, fed, tried[0], results))
+        return replace(found, cause=find_cause(self, feeds, baseline, results))
 
-    def _with_systematic(self, found: Replay, fed: Sequence[FedInput], computed: Mapping[str, AnyArray]) -> Replay:
-        """Return the result of an innocent operator; a guilty one if a change explains errors of more than a rounding.
+    def _recheck_by_one_rounding(
+        self, found: Replay, feeds: Sequence[FedInput], baseline: Mapping[str, AnyArray]
+    ) -> Replay:
+        """Return the result of an innocent operator, which becomes guilty if it has a small systematic error.
 
-        The limits of noise have room for several roundings. No change of the computation takes random errors away.
+        The noise limit allows several roundings, so that a small systematic error can pass. The outputs are therefore
+        checked again by the limit of one rounding. The operator is guilty only if a change of the computation removes
+        the error: no change removes random errors.
         """
-        strict = [self._without_room(output) for output in found.outputs]
+        strict = [self._with_limit_of_one_rounding(output) for output in found.outputs]
         if not any(output.error > output.limit for output in strict):
             return found
-        cause = find_cause(self, fed, computed, strict, is_beyond_noise=False)
+        cause = find_cause(self, feeds, baseline, strict, is_beyond_noise=False)
         return replace(self._result(strict), cause=cause) if cause and cause.kind in _SYSTEMATIC else found
 
-    def _without_room(self, output: ReplayedOutput) -> ReplayedOutput:
-        """Return an output with the limits of a single rounding."""
+    def _with_limit_of_one_rounding(self, output: ReplayedOutput) -> ReplayedOutput:
+        """Return an output with its limits lowered to the error of a single rounding."""
         noise = self._limit(self.output_of(output.original).tensor.spec.dtype).noise
         factor = min(noise / output.limit, 1.0) if output.limit else 1.0
         return replace(output, limit=factor * output.limit, peak_limit=factor * output.peak_limit)
 
-    def compute(self, fed: Sequence[FedInput], arithmetic: Arithmetic) -> dict[str, AnyArray]:
-        """Return the outputs of the subgraph, computed in one way.
+    def compute(self, feeds: Sequence[FedInput], arithmetic: Arithmetic) -> dict[str, AnyArray]:
+        """Return the outputs of the subgraph, computed by one arithmetic.
 
         Raises:
             InputError: ONNX Runtime refuses the subgraph or fails.
         """
         model = self.context.encoder.encoded.model
         if not self.subgraph.nodes:
-            return {item.name: item.codes for item in fed}
-        inputs = [TypedInput(item.name, item.element, item.codes.shape) for item in fed]
-        is_short = sum(item.codes.nbytes for item in fed) <= _MAX_SHORT_NBYTES
-        runner = Runner(fed, {}, (), 1 if is_short else self.context.threads)
+            return {item.name: item.codes for item in feeds}
+        inputs = [TypedInput(item.name, item.element, item.codes.shape) for item in feeds]
+        is_short = sum(item.codes.nbytes for item in feeds) <= _MAX_SHORT_NBYTES
+        runner = Runner(feeds, {}, (), 1 if is_short else self.context.threads)
         data = self.context.encoder.encode(self.subgraph, inputs, arithmetic, self.device_type)
         session = runner.open_session(model, data)
         outputs = runner.run(model, session, self.subgraph.outputs, is_short=is_short)
@@ -235,17 +240,22 @@ class OperatorReplay(Struct, frozen=True):
             for name, codes in loaded.items()
         ]
 
+    def _judge_outputs(
+        self, computations: Sequence[Mapping[str, AnyArray]], arithmetic: Arithmetic
+    ) -> list[ReplayedOutput]:
+        return [self._judge(value, computations, arithmetic) for value in self.outputs]
+
     def _judge(
-        self, value: DumpedValue, tried: Sequence[Mapping[str, AnyArray]], arithmetic: Arithmetic
+        self, value: DumpedValue, computations: Sequence[Mapping[str, AnyArray]], arithmetic: Arithmetic
     ) -> ReplayedOutput:
-        """Compare one output with the last of the results that were tried; the others show how much they may differ."""
+        """Compare one output with the last computation; its differences from earlier computations are allowed, too."""
         dtype = value.tensor.spec.dtype
-        target, replayed = self.aligned(value, tried[-1][value.original])
+        target, replayed = self.aligned(value, computations[-1][value.original])
         rounded = as_device(replayed, dtype)
         allowance = self.allowance(dtype)
-        for other in tried[:-1]:
-            earlier = as_device(other[value.original].reshape(replayed.shape), dtype)
-            allowance = allowance.widened(difference(earlier, rounded, allowance))
+        for earlier in computations[:-1]:
+            other = as_device(earlier[value.original].reshape(replayed.shape), dtype)
+            allowance = allowance.widened(difference(other, rounded, allowance))
         if any(node.op_type in _ROUNDING_TYPES for node in self.subgraph.nodes):
             allowance = allowance.with_ties(target, rounded, self.device_type, self.allowance(dtype).unequal)
         found = difference(target, rounded, allowance)
@@ -292,9 +302,9 @@ def _is_finite(item: FedInput) -> bool:
     return item.codes.dtype.kind != "f" or bool(np.isfinite(item.codes).all())
 
 
-def _overflows(results: Mapping[str, AnyArray], usual: Mapping[str, AnyArray]) -> bool:
-    """Return whether an inner result overflows: there are infinities or NaN that the usual computation has not."""
-    pairs = [(array, usual[name]) for name, array in results.items() if array.dtype.kind == "f"]
+def _overflows(results: Mapping[str, AnyArray], baseline: Mapping[str, AnyArray]) -> bool:
+    """Return whether an inner result overflows: there are infinities or NaN where the baseline is finite."""
+    pairs = [(array, baseline[name]) for name, array in results.items() if array.dtype.kind == "f"]
     return any(bool((~np.isfinite(one) & np.isfinite(two)).any()) for one, two in pairs if one.shape == two.shape)
 
 

@@ -1,8 +1,8 @@
 """Replay of the operators of a dump, from the files to results.
 
-model ──nodes, types──┐
-rules, dump ──values──┴──► for each operator: subgraph ──run──► own error ──► Replay
-without model: type, attributes ──builder──► one-operator model ──┘
+with a model     model ──nodes, types──► subgraph of the operator ──┐
+                 rules, dump ──values of its tensors────────────────┼──run──► own error ──► Replay
+without a model  type, attributes ──builder──► one-operator model ──┘
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def replay(
 
 
 def open_replay(options: ReplayOptions, inputs: ReplayInputs, limits: Limits) -> tuple[DumpedValues, ReplayOne]:
-    """Return the dumped values, and the function that replays an operator, by the model or by types and golden values.
+    """Return the dumped values, and the function that replays an operator: by the model, else by type and attributes.
 
     Raises:
         UsageError: an engine is not installed.
@@ -91,13 +91,14 @@ def open_replay(options: ReplayOptions, inputs: ReplayInputs, limits: Limits) ->
     if options.model:
         context = open_context(options, inputs, limits)
         target = context.values.target
-        for_integers = _open_types(options, inputs, target, limits) if target.dump.quantized else None
-        return context.values, partial(_replay_by_model, context, for_integers)
-    by_type = _open_types(options, inputs, DumpIndex(inputs.target), limits)
+        quantized = _open_type_context(options, inputs, target, limits) if target.dump.quantized else None
+        return context.values, partial(_replay_by_model, context, quantized)
+    by_type = _open_type_context(options, inputs, DumpIndex(inputs.target), limits)
     return by_type.values, partial(_replay_by_type, by_type)
 
 
-def _open_types(options: ReplayOptions, inputs: ReplayInputs, target: DumpIndex, limits: Limits) -> TypeContext:
+def _open_type_context(options: ReplayOptions, inputs: ReplayInputs, target: DumpIndex, limits: Limits) -> TypeContext:
+    """Return what a replay by types and attributes needs."""
     values = DumpOnly(inputs.rules, target, partial(read_earlier_step, target.dump.path))
     return TypeContext(inputs.path, inputs.rules, target, inputs.parameters, values, limits, threads=options.threads)
 
@@ -107,19 +108,19 @@ def _replay_by_type(context: TypeContext, operator: RuleOp, golden: GoldenValues
 
 
 def _replay_by_model(
-    context: ReplayContext, by_type: TypeContext | None, operator: RuleOp, golden: GoldenValues | None
+    context: ReplayContext, quantized: TypeContext | None, operator: RuleOp, golden: GoldenValues | None
 ) -> Replay:
-    """Replay an operator by the model; on quantized values that the model does not have, by type and attributes."""
+    """Replay an operator by the model; if the model lacks its quantized values, by type and attributes."""
     found = replay_operator(context, operator)
     is_unknown = found.verdict is ReplayVerdict.NOT_REPLAYABLE
-    if by_type is None or not is_unknown or not _is_on_integers(by_type.target.find(operator.name)):
+    if quantized is None or not is_unknown or not _has_integers(quantized.target.find(operator.name)):
         return found
-    typed = _replay_by_type(by_type, operator, golden)
-    return found if typed.verdict is ReplayVerdict.NOT_REPLAYABLE else typed
+    by_type = _replay_by_type(quantized, operator, golden)
+    return found if by_type.verdict is ReplayVerdict.NOT_REPLAYABLE else by_type
 
 
-def _is_on_integers(dump: DumpedOp | None) -> bool:
-    """Return whether an operator reads or makes quantized values."""
+def _has_integers(dump: DumpedOp | None) -> bool:
+    """Return whether the first input or the first output of an operator holds integers, as quantized values are."""
     tensors = (dump.inputs.get(0), dump.outputs.get(0)) if dump is not None else ()
     return any(tensor is not None and tensor.spec.dtype.kind is Kind.INTEGER for tensor in tensors)
 

@@ -192,19 +192,19 @@ class _Prepared(Struct, frozen=True):
         """
         if self.context.golden is None:
             return True
-        fed = []
+        feeds = []
         for item in computation.load_inputs():
             number = next(number for number, (value, _) in enumerate(self.inputs) if value.original == item.name)
             golden = self._golden_input(number, item.codes)
             if golden is None:
                 return False
-            fed.append(replace(item, codes=golden.astype(item.codes.dtype)))
+            feeds.append(replace(item, codes=golden.astype(item.codes.dtype)))
         outputs = [(value, self._golden(value.key, value.numbers(shape))) for value, shape in self.outputs]
         known = {value.key: golden for value, golden in outputs if golden is not None}
         judged = [value for value in computation.outputs if value.key in known]
         if not judged:
             return False
-        computed = computation.compute(fed, Arithmetic.EXACT)
+        computed = computation.compute(feeds, Arithmetic.EXACT)
         return all(_agree(computation, value, known[value.key], computed[value.original]) for value in judged)
 
     def _golden_input(self, index: int, numbers: AnyArray) -> AnyArray | None:
