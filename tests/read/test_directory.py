@@ -13,7 +13,7 @@ from opdiff.core import dtypes
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.read.directory import Location, locate, natural_key, scan
+from opdiff.read.directory import Location, locate, scan
 from opdiff.read.folder import read_folder
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
 from opdiff.sample.names import DumpName
@@ -169,10 +169,6 @@ def test_depth_of_trees_is_limited(tmp_path: Path) -> None:
 def test_missing_root_raises(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such directory"):
         scan(str(tmp_path / "nothing"))
-
-
-def test_natural_key() -> None:
-    assert sorted(["a10", "a9", "a", "10", "9", "b1a2"], key=natural_key) == ["9", "10", "a", "a9", "a10", "b1a2"]
 
 
 def test_newest_dump_of_an_operator_is_used(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core.natural_order import natural_key
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
@@ -66,12 +67,7 @@ def match_rules(rule_files: Sequence[RuleFile], folders: Iterable[ModelFolder]) 
 
 
 def _order(folder: ModelFolder) -> tuple[object, ...]:
-    return folder.device, _natural(folder.model), folder.model_id, folder.step, folder.path
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a sort key that orders the numbers in a name by value."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]{1,18})", name)]
+    return folder.device, natural_key(folder.model), folder.model_id, folder.step, folder.path
 
 
 def _match(folder: ModelFolder, by_graph: dict[str, RuleFile], by_number: dict[str, list[str]]) -> BatchJob | Unmatched:

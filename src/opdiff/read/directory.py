@@ -18,6 +18,7 @@ from opdiff.core import filesystem
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import open_input
+from opdiff.core.natural_order import natural_key
 from opdiff.core.reasons import because
 from opdiff.read.filename import COMPANIONS, DumpName, FileName, is_hashed, parse_name
 
@@ -47,7 +48,6 @@ _FOLDER_PATTERNS = tuple(
 )
 # Files of a tree from which on only their names are kept; a parsed one takes about 600 bytes.
 _MAX_ENTRIES_IN_MEMORY = 100_000
-_WHOLE_NUMBER = re.compile(r"([0-9]+)")
 
 
 class Location(Struct, frozen=True):
@@ -199,14 +199,6 @@ def locate(path: str) -> Location:
         # These writers increment the counter before the step runs, so that folder names are one ahead.
         numbers["step"] = int(found["next_step"]) - 1
     return Location(time=found.get("time"), model=found.get("model"), **numbers)
-
-
-def natural_key(text: str) -> list[int | str]:
-    """Return a sort key by which numbers inside names are ordered by value: step 9 before step 10."""
-    # Strings and numbers alternate, so that only items of one type are compared.
-    parts: list[int | str] = [*_WHOLE_NUMBER.split(text)]
-    parts[1::2] = map(int, parts[1::2])
-    return parts
 
 
 def _scan_folder(path: str, found: _TreeBuilder, *, is_root: bool) -> list[str]:

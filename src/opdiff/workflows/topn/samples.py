@@ -21,11 +21,12 @@ from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import DumpError, ElementError, InputError, LayoutError
+from opdiff.core.natural_order import natural_key
 from opdiff.core.reasons import because
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Tensor, TensorSpec
 from opdiff.read import read_operator
-from opdiff.read.directory import HASH_NOT_MAPPED, natural_key, scan
+from opdiff.read.directory import HASH_NOT_MAPPED, scan
 from opdiff.read.filename import DumpName
 from opdiff.workflows.topn.dumped_outputs import has_operator, read_dumps
 
