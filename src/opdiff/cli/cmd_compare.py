@@ -169,7 +169,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="save finished units, and continue an interrupted run with its output directory",
+        help="save finished results, and continue an interrupted run with its output directory",
     )
 
 

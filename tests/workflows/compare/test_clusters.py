@@ -18,7 +18,7 @@ from command_line import COMMAND, run
 from made_dumps import Case, numbers, perturbed, read_result, rule
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
-from opdiff.workflows.compare.finished_units import FOLDER
+from opdiff.workflows.compare.finished_chunks import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

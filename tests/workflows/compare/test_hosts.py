@@ -18,7 +18,7 @@ from command_line import run
 from made_dumps import Case, numbers, perturbed, read_result, rule
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
-from opdiff.workflows.compare.finished_units import FOLDER
+from opdiff.workflows.compare.finished_chunks import FOLDER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,7 +113,7 @@ def killing(processes: ClusterProcesses, host: str) -> object:
 def test_saved_units_are_measured_again_if_a_file_on_a_host_changed(
     processes: ClusterProcesses, case: Case, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opdiff.workflows.compare.finished_units.remove_units", lambda _folder: None)
+    monkeypatch.setattr("opdiff.workflows.compare.finished_chunks.remove_chunks", lambda _folder: None)
     golden = numbers(4, 6)
     case.npu("op", perturbed(golden))
     case.npy("op", golden)

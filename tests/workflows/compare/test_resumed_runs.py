@@ -1,4 +1,4 @@
-"""Interrupted comparisons that are continued: finished units are not measured again, and results are the same."""
+"""Interrupted comparisons that are continued: finished chunks are not measured again, and results are the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from command_line import COMMAND, run
 from made_dumps import Case, numbers, perturbed, rule
 from opdiff.sample.graph_mode import write_graph_sample
-from opdiff.workflows.compare import finished_units, graph_tokens, measuring
+from opdiff.workflows.compare import finished_chunks, graph_tokens, measuring
 from opdiff.workflows.compare.batch import measure_batch
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Spy:
 
 @pytest.fixture
 def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
-    monkeypatch.setattr(finished_units, "_MAX_UNIT_JOBS", 10)
+    monkeypatch.setattr(finished_chunks, "_MAX_CHUNK_JOBS", 10)
     return Spy(monkeypatch)
 
 
@@ -58,27 +58,27 @@ def write_many(case: Case, count: int = 35) -> Path:
     return case.rules(*(rule(f"op{number}") for number in range(count)))
 
 
-def saved_units(case: Case) -> list[Path]:
-    return sorted((case.out / finished_units.FOLDER).glob("*"))
+def saved_chunks(case: Case) -> list[Path]:
+    return sorted((case.out / finished_chunks.FOLDER).glob("*"))
 
 
 def interrupted(case: Case, spy: Spy, rules: Path, *words: object) -> None:
-    """Run until two of the four units are finished."""
+    """Run until two of the four chunks are finished."""
     spy.again()
     spy.max_calls = 2
     outcome = case.run("-fr", rules, "--resume", *words)
     assert outcome.code == 130, outcome
-    assert len(saved_units(case)) == 2
+    assert len(saved_chunks(case)) == 2
     spy.again()
 
 
-def test_finished_units_are_not_measured_again(case: Case, spy: Spy) -> None:
+def test_finished_chunks_are_not_measured_again(case: Case, spy: Spy) -> None:
     rules = write_many(case)
     plain = case.compared("-fr", rules).path.read_bytes()
     interrupted(case, spy, rules)
     assert case.compared("-fr", rules, "--resume").path.read_bytes() == plain
     assert spy.calls == [10, 5]
-    assert not (case.out / finished_units.FOLDER).exists()
+    assert not (case.out / finished_chunks.FOLDER).exists()
 
 
 def test_changed_file_is_measured_again(case: Case, spy: Spy) -> None:
@@ -93,11 +93,11 @@ def test_changed_file_is_measured_again(case: Case, spy: Spy) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense"], ids=["empty", "other bytes"])
-def test_damaged_unit_is_measured_again(case: Case, spy: Spy, damage: bytes) -> None:
+def test_damaged_chunk_is_measured_again(case: Case, spy: Spy, damage: bytes) -> None:
     rules = write_many(case)
     plain = case.compared("-fr", rules).path.read_bytes()
     interrupted(case, spy, rules)
-    saved_units(case)[0].write_bytes(damage)
+    saved_chunks(case)[0].write_bytes(damage)
     assert case.compared("-fr", rules, "--resume").path.read_bytes() == plain
     assert spy.calls == [10, 10, 5]
 
@@ -109,7 +109,7 @@ def test_rows_that_failed_for_lack_of_memory_are_measured_again(case: Case, monk
         patch.setattr("opdiff.workflows.compare.batch.native.find_library", lambda: None)
         patch.setattr("opdiff.measure.reference.blocks.measure", raise_memory_error)
         case.compared("-fr", rules, "--resume", code=3)
-    assert saved_units(case) == []
+    assert saved_chunks(case) == []
     assert case.compared("-fr", rules, "--resume").path.read_bytes() == plain
 
 
@@ -140,7 +140,7 @@ def test_graph_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str], spy: Spy
 def test_graph_mode_by_several_processes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Processes save the units that they measure, and find those of an earlier run."""
+    """Processes save the chunks that they measure, and find those of an earlier run."""
     sample = write_graph_sample(str(tmp_path), ranks=2, tokens=3)
     words = "compare", sample.target, sample.golden, "-m", "torchair", "-o"
     assert run(capsys, *words, tmp_path / "plain").code == 0
@@ -149,14 +149,14 @@ def test_graph_mode_by_several_processes(
     monkeypatch.setattr(graph_tokens, "usable_cores", lambda: 2)
     monkeypatch.setattr(measuring, "measure_batch", refuse)
     with monkeypatch.context() as patch:
-        patch.setattr(finished_units, "remove_units", lambda _folder: None)
+        patch.setattr(finished_chunks, "remove_chunks", lambda _folder: None)
         assert run(capsys, *words, tmp_path / "out", "--resume").code == 0
     before = written_at(tmp_path / "out")
     for path in list(before)[:3]:
         path.unlink()
     kept = dict(list(before.items())[3:])
     with monkeypatch.context() as patch:
-        patch.setattr(finished_units, "remove_units", lambda _folder: None)
+        patch.setattr(finished_chunks, "remove_chunks", lambda _folder: None)
         assert run(capsys, *words, tmp_path / "out", "--resume").code == 0
     after = written_at(tmp_path / "out")
     assert after.keys() == before.keys()
@@ -166,7 +166,7 @@ def test_graph_mode_by_several_processes(
     plain = sorted(tables(tmp_path / "plain").values())
     assert sorted(path.read_bytes() for path in results) == sorted(plain * 2)
     assert run(capsys, *words, tmp_path / "out", "--resume").code == 0
-    assert not (tmp_path / "out" / finished_units.FOLDER).exists()
+    assert not (tmp_path / "out" / finished_chunks.FOLDER).exists()
 
 
 def refuse(*_arguments: object) -> None:
@@ -175,8 +175,8 @@ def refuse(*_arguments: object) -> None:
 
 
 def written_at(out: Path) -> dict[Path, int]:
-    """Return the saved units with the times when they were written."""
-    return {path: path.stat().st_mtime_ns for path in sorted((out / finished_units.FOLDER).iterdir())}
+    """Return the saved chunks with the times when they were written."""
+    return {path: path.stat().st_mtime_ns for path in sorted((out / finished_chunks.FOLDER).iterdir())}
 
 
 def test_killed_run_is_continued(case: Case) -> None:
@@ -190,13 +190,13 @@ def test_killed_run_is_continued(case: Case) -> None:
     (first,) = case.results()
     process = subprocess.Popen([*COMMAND, *map(str, [*words, "--resume"])], stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 30
-    while not any(path.suffix == ".rows" for path in saved_units(case)):
+    while not any(path.suffix == ".rows" for path in saved_chunks(case)):
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.001)
     process.kill()
     process.wait()
-    assert saved_units(case)
+    assert saved_chunks(case)
     resumed = case.compared("--resume", "--no-html")
     assert resumed.path.read_bytes() == first.read_bytes()
     assert plain.returncode == 0

@@ -206,7 +206,7 @@ def test_an_interrupted_run_measures_changed_remote_files_again(
     golden = case.npu_golden("op", numbers(10))
     url = ssh.url(tmp_path)
     words = ("compare", f"{url}/target", f"{url}/golden", "-o", tmp_path / "out", "--no-html")
-    monkeypatch.setattr("opdiff.workflows.compare.finished_units.remove_units", lambda _folder: None)
+    monkeypatch.setattr("opdiff.workflows.compare.finished_chunks.remove_chunks", lambda _folder: None)
     assert run(capsys, *words, "--resume").code == 0
     golden.write_bytes(golden.read_bytes()[:-4] + b"abcd")
     os.utime(golden, (0, 0))

@@ -48,7 +48,7 @@ class Measuring(Struct, frozen=True):
         memory: bytes that workers may use; 0 for no limit.
         in_process: use threads only.
         cluster: workers that measure instead of this process.
-        resume_folder: output folder of an interrupted run that is continued, and where units are saved; empty for none.
+        resume_folder: folder of the chunks that an interrupted run saved, and where this run saves its own; empty for none.
     """
 
     options: MeasureOptions = MeasureOptions()
@@ -144,16 +144,16 @@ def _measure(jobs: Sequence[Job], measuring: Measuring, progress: Progress) -> I
     if not measuring.resume_folder:
         yield from _measure_now(jobs, measuring, _after(0, total, progress))
         return
-    from opdiff.workflows.compare.finished_units import FinishedUnits
+    from opdiff.workflows.compare.finished_chunks import FinishedChunks
 
-    units = FinishedUnits(measuring.resume_folder, jobs)
-    yield from units.known
-    # A cluster gets all of them at once and has its own batches.
-    parts = units.missing if measuring.cluster is None else [tuple(chain.from_iterable(units.missing))]
-    before = sum(job.weight for job, _ in units.known)
+    chunks = FinishedChunks(measuring.resume_folder, jobs)
+    yield from chunks.known
+    # A cluster gets all missing chunks at once and has its own batches.
+    parts = chunks.missing if measuring.cluster is None else [tuple(chain.from_iterable(chunks.missing))]
+    before = sum(job.weight for job, _ in chunks.known)
     for part in parts:
         for job, outcome in _measure_now(part, measuring, _after(before, total, progress)):
-            units.add(job, outcome)
+            chunks.add(job, outcome)
             yield job, outcome
         before += sum(job.weight for job in part)
 

@@ -54,7 +54,7 @@ class CompareOptions(Struct, frozen=True):
         in_process: use threads only.
         cluster: address of a scheduler of dask.distributed, a scheduler file, or `local:N`; empty for this process.
         cluster_config: YAML file with settings of dask, such as certificates.
-        resume: save finished units in the output folder, and do not measure those that are there again.
+        resume: save finished results in the output folder, and do not measure again what is saved there.
         limits: file of limits; empty for `opdiff.toml` of the current folder, if there is one.
         reports: names of the report forms to write.
         mode: offline or graph mode; `None` to decide by the target directory.

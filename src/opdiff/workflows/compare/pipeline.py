@@ -121,8 +121,8 @@ def compare_and_write(
 ) -> Iterator[tuple[ComparisonResult, OutputFiles] | ComparisonProblem]:
     """Compare as `compare` does, and write tables, the saved form and the reports of each comparison.
 
-    Units that were saved for a resumed run are removed at the end, unless a further run may measure rows that this run
-    could not measure.
+    Chunks of results that were saved for a resumed run are removed at the end, unless a further run may measure rows
+    that this run could not measure.
     """
     is_complete = True
     for result in compare(options, progress, on_workers, on_replay_progress):
@@ -131,13 +131,13 @@ def compare_and_write(
             continue
         yield result, write_outputs(result, options)
         if options.resume:
-            from opdiff.workflows.compare.finished_units import is_transient
+            from opdiff.workflows.compare.finished_chunks import is_transient
 
             is_complete = is_complete and not any(map(is_transient, result.comparison.rows))
     if options.resume and is_complete:
-        from opdiff.workflows.compare.finished_units import remove_units
+        from opdiff.workflows.compare.finished_chunks import remove_chunks
 
-        remove_units(options.output)
+        remove_chunks(options.output)
 
 
 def _for_workers(options: CompareOptions) -> CompareOptions:

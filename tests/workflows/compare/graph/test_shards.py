@@ -78,7 +78,7 @@ def test_parts_in_the_wrong_order_fail(case: GraphCase) -> None:
 
 def test_an_interrupted_run_adds_changed_partial_sums_again(case: GraphCase, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of all ranks count, not only that of the first one."""
-    monkeypatch.setattr("opdiff.workflows.compare.finished_units.remove_units", lambda _folder: None)
+    monkeypatch.setattr("opdiff.workflows.compare.finished_chunks.remove_chunks", lambda _folder: None)
     write(case, [WHOLE, np.zeros_like(WHOLE)], collective=True)
     assert outputs(tables(case, "auto", "--resume"))[0]["Result"] == "PASS"
     (changed,) = case.target.rglob("worldsize2_global_rank1/**/Add.Add.*")

@@ -1,6 +1,6 @@
-"""Finished units of a comparison, saved as they finish: an interrupted run continues with the others.
+"""Finished chunks of the jobs of a comparison, saved as they finish: an interrupted run continues with the others.
 
-    jobs ──► units ──digest──► OUT/opdiff-unfinished/DIGEST.rows   the rows of one unit, a whole file or none
+    jobs ──► chunks ──digest──► OUT/opdiff-unfinished/DIGEST.rows   the rows of one chunk, a whole file or none
 
 The digest covers all that rows depend on: descriptions of the tensors, size and time of their files, and the version of
 opdiff. A changed file changes the digest, so that no row is taken from another state of the dumps.
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 FOLDER = "opdiff-unfinished"
 _SUFFIX = ".rows"
-_MAX_UNIT_JOBS = 2000
-_MAX_UNIT_BYTES = 1 << 30
+_MAX_CHUNK_JOBS = 2000
+_MAX_CHUNK_BYTES = 1 << 30
 _MAX_FILE_BYTES = 1 << 28
 # Reasons of failures that another attempt may not have.
 _TRANSIENT = UNREADABLE | {"compare.process_died", "compare.no_memory"}
 
 
-class FinishedUnits:
-    """The units of some jobs: which of them earlier runs have finished, and those that finish now.
+class FinishedChunks:
+    """The chunks of some jobs: chunks that earlier runs have finished, and chunks that finish now.
 
     Attributes:
         known: jobs that earlier runs finished, with their outcomes.
-        missing: units that have to be measured.
+        missing: chunks that have to be measured.
     """
 
     def __init__(self, folder: str, jobs: Sequence[Job]) -> None:
@@ -54,19 +54,19 @@ class FinishedUnits:
         self._outcomes: dict[str, dict[int, JobOutcome]] = {}
         self.known: list[tuple[Job, JobOutcome]] = []
         self.missing: list[tuple[Job, ...]] = []
-        for unit in _units(jobs):
-            digest = _digest(unit)
+        for chunk in _chunks(jobs):
+            digest = _digest(chunk)
             rows = self._read(digest)
-            if rows is not None and len(rows) == len(unit):
-                self.known += zip(unit, map(JobOutcome, rows), strict=True)
+            if rows is not None and len(rows) == len(chunk):
+                self.known += zip(chunk, map(JobOutcome, rows), strict=True)
                 continue
-            self.missing.append(unit)
-            self._digests |= dict.fromkeys((job.number for job in unit), digest)
+            self.missing.append(chunk)
+            self._digests |= dict.fromkeys((job.number for job in chunk), digest)
             self._outcomes[digest] = {}
-        self._counts = {self._digests[unit[0].number]: len(unit) for unit in self.missing}
+        self._counts = {self._digests[chunk[0].number]: len(chunk) for chunk in self.missing}
 
     def add(self, job: Job, outcome: JobOutcome) -> None:
-        """Note the outcome of a job, and save its unit if that is complete now."""
+        """Note the outcome of a job, and save its chunk if all jobs of the chunk are finished now."""
         digest = self._digests[job.number]
         outcomes = self._outcomes[digest]
         outcomes[job.number] = outcome
@@ -76,7 +76,7 @@ class FinishedUnits:
                 self._write(digest, [outcomes[number].row for number in sorted(outcomes)])
 
     def _read(self, digest: str) -> tuple[Row, ...] | None:
-        """Return the rows of a unit; `None` if there are none, or none that can be used."""
+        """Return the saved rows of a chunk; `None` if it was not saved, or its file cannot be used."""
         try:
             packed = read_input(self._path(digest), _MAX_FILE_BYTES)
             return msgspec.convert(unpack_columns(packed)["rows"], tuple[Row, ...])
@@ -92,8 +92,8 @@ class FinishedUnits:
         return os.path.join(self._folder, f"{digest}{_SUFFIX}")
 
 
-def remove_units(folder: str) -> None:
-    """Remove the saved units of a run that is complete."""
+def remove_chunks(folder: str) -> None:
+    """Remove the saved chunks of a run that is complete."""
     saved = os.path.join(folder, FOLDER)
     with suppress(OSError):
         for name in os.listdir(saved):
@@ -108,30 +108,30 @@ def _is_final(outcome: JobOutcome) -> bool:
 
 
 def is_transient(row: Row) -> bool:
-    """Return whether another attempt may give the row numbers that it does not have."""
+    """Return whether another attempt may measure a row that could not be measured."""
     codes = kind_of(row.reason) if row.reason is not None else ()
     return any(code in _TRANSIENT or code.startswith("run.") for code in codes)
 
 
-def _units(jobs: Sequence[Job]) -> Iterator[tuple[Job, ...]]:
-    unit: list[Job] = []
+def _chunks(jobs: Sequence[Job]) -> Iterator[tuple[Job, ...]]:
+    chunk: list[Job] = []
     nbytes = 0
     for job in jobs:
-        unit.append(job)
+        chunk.append(job)
         nbytes += job.nbytes
-        if len(unit) >= _MAX_UNIT_JOBS or nbytes >= _MAX_UNIT_BYTES:
-            yield tuple(unit)
-            unit, nbytes = [], 0
-    if unit:
-        yield tuple(unit)
+        if len(chunk) >= _MAX_CHUNK_JOBS or nbytes >= _MAX_CHUNK_BYTES:
+            yield tuple(chunk)
+            chunk, nbytes = [], 0
+    if chunk:
+        yield tuple(chunk)
 
 
-def _digest(unit: Sequence[Job]) -> str:
-    """Return a digest of everything that the rows of a unit depend on."""
+def _digest(chunk: Sequence[Job]) -> str:
+    """Return a digest of everything that the rows of a chunk depend on."""
     encode = msgspec.msgpack.Encoder(enc_hook=repr).encode
-    options = unit[0].options.with_kl, [metric.name for metric in unit[0].options.metrics]
-    digest = hashlib.sha256(encode((version("opdiff"), version("numpy"), unit[0].number, options)))
-    for job in unit:
+    options = chunk[0].options.with_kl, [metric.name for metric in chunk[0].options.metrics]
+    digest = hashlib.sha256(encode((version("opdiff"), version("numpy"), chunk[0].number, options)))
+    for job in chunk:
         digest.update(encode((job.data_mode, job.pairing, _file_states(job))))
     return digest.hexdigest()
 
