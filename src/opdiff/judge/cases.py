@@ -38,8 +38,8 @@ class CauseContext(Struct, frozen=True):
         rows: all rows.
         network: network of the target.
         verdicts: verdict of each row.
-        by_content: numbers of the rows with equal statistics, by these.
-        facts: facts about the elements of tensors, by number of the row.
+        by_content: indices of the rows with equal statistics, by their statistics.
+        facts: facts about the elements of tensors, by index of the row.
     """
 
     rows: Sequence[Row]
@@ -66,7 +66,7 @@ class Case(Struct, frozen=True):
     @property
     def facts(self) -> ErrorFacts | None:
         """Facts about the elements of the tensor; `None` if they were not examined."""
-        return self.context.facts.get(self.created.row)
+        return self.context.facts.get(self.created.row_index)
 
     @property
     def is_quantized(self) -> bool:
@@ -79,10 +79,10 @@ def cause_context(
 ) -> CauseContext:
     """Return the context of a comparison; tensors of equal content are found by their statistics."""
     by_content: dict[tuple[object, ...], list[int]] = {}
-    for number, row in enumerate(rows):
+    for row_index, row in enumerate(rows):
         content = content_of(row)
         if content is not None:
-            by_content.setdefault(content, []).append(number)
+            by_content.setdefault(content, []).append(row_index)
     return CauseContext(rows, network, verdicts, by_content, {each.row: each for each in facts})
 
 

@@ -52,7 +52,7 @@ _MIN_ONE_SIDED_BIAS = 0.5
 
 def find_cause(error: CreatedError, context: CauseContext) -> Cause:
     """Return the first cause that applies, the most certain ones first."""
-    row = context.rows[error.row]
+    row = context.rows[error.row_index]
     metrics = row.metrics
     if metrics is None:
         return Cause(ErrorKind.UNKNOWN, (because("judge.not_measured"),))
@@ -78,7 +78,7 @@ def _explained(cause: Cause, case: Case) -> Cause:
 
 def _is_model_input(error: CreatedError, network: Network) -> bool:
     """Return whether no operator is known to compute the tensor."""
-    edges = [edge for edge in error.operator.edges if edge.row == error.row]
+    edges = [edge for edge in error.operator.edges if edge.row == error.row_index]
     producer = edges[0].producer if edges else None
     if producer is None:
         return not network.has_known_edges or not any(edge.producer for edge in error.operator.edges)
@@ -118,7 +118,9 @@ def _memory(case: Case) -> Cause | None:
     if _is_related(metrics):
         return None
     same = case.context.by_content.get(content_of(case.row) or (), ())
-    others = [case.context.rows[number] for number in same if _is_other_tensor(case, case.context.rows[number])]
+    others = [
+        case.context.rows[row_index] for row_index in same if _is_other_tensor(case, case.context.rows[row_index])
+    ]
     if not others:
         return None
     own = next((other for other in others if _is_own_input(case, other)), None)
@@ -181,10 +183,10 @@ def _pairing(case: Case) -> Cause | None:
     if case.created.is_input or cosine is None or _is_related(metrics):
         return None
     levels = [
-        case.context.verdicts[number].level
+        case.context.verdicts[row_index].level
         for name in network.readers.get(case.created.operator.name, ())
-        for number in network.operators[name].outputs.values()
-        if case.context.rows[number].metrics is not None
+        for row_index in network.operators[name].outputs.values()
+        if case.context.rows[row_index].metrics is not None
     ]
     if not levels or any(level.is_bad for level in levels):
         return None
@@ -293,11 +295,11 @@ def _precision(case: Case) -> Cause | None:
 
 def _changed(case: Case) -> Cause | None:
     """An input differs from the output of its producer."""
-    if not case.created.is_input or not case.created.inputs or case.created.inputs[0].skipped:
+    if not case.created.is_input or not case.created.inputs or case.created.inputs[0].uncompared:
         return None
-    written = case.created.inputs[0]
-    errors = {"written": written.error, "read": case.magnitude.error}
-    changed = because("judge.changed_after_write", producer=written.source, **errors)
+    producer_state = case.created.inputs[0]
+    errors = {"written": producer_state.error, "read": case.magnitude.error}
+    changed = because("judge.changed_after_write", producer=producer_state.source, **errors)
     return Cause(ErrorKind.MEMORY, (changed, because("judge.changed_in_memory")))
 
 

@@ -85,7 +85,7 @@ def _seen_operators(rows: Sequence[Row], network: Network) -> set[str]:
     seen: set[str] = set()
     for name, operator in reversed(network.operators.items()):
         outputs = [*operator.outputs.values(), *(edge.row for edge in operator.edges if edge.row is not None)]
-        if name in seen or any(rows[number].is_compared for number in outputs):
+        if name in seen or any(rows[row_index].is_compared for row_index in outputs):
             seen.add(name)
             seen.update(edge.producer[0] for edge in operator.edges if edge.producer)
     return seen
@@ -103,7 +103,7 @@ def model_outputs(
     missing: list[str] = []
     for name in network.outputs if network.has_edges else ():
         operator = network.operators[name]
-        judged = [(rows[number], verdicts[number]) for number in operator.outputs.values()]
+        judged = [(rows[row_index], verdicts[row_index]) for row_index in operator.outputs.values()]
         compared = [_output(*each, largest) for each in judged if each[1].level is not Level.NOT_COMPARABLE]
         found += compared
         if not compared and operator.error_model.propagation is not Propagation.NONE:

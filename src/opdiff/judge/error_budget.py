@@ -126,7 +126,7 @@ def _propagated(
 
 def _scale(state: ErrorState, magnitude: ErrorMagnitude) -> float:
     """Return the root mean square of a tensor that is read; behind operators that were not compared, the output's."""
-    return max(state.rms, magnitude.rms) if state.skipped else state.rms
+    return max(state.rms, magnitude.rms) if state.uncompared else state.rms
 
 
 def _concentration(propagation: Propagation, state: ErrorState, count: int) -> float:

@@ -1,4 +1,4 @@
-"""Error of a tensor as the operators that read it see it."""
+"""Error of a tensor, as far as it matters to the operators that read the tensor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ErrorState(Struct, frozen=True):
 
     Attributes:
         error: relative error.
-        noise: the part of it that is noise.
+        noise: the part of the error that is noise.
         rms: root mean square of the golden tensor; 0 if unknown.
         std: standard deviation of the golden tensor.
         peak: largest absolute error.
@@ -33,11 +33,11 @@ class ErrorState(Struct, frozen=True):
         count: number of elements.
         exceeds_noise: the error is more than noise.
         has_special_mismatch: NaN or infinity at other positions than in the golden tensor.
-        source: operator that wrote it; empty if unknown.
-        skipped: operators between it and the reader that could not be compared.
-        is_quantized: one of the skipped operators works on quantized values.
-        is_quantized_value: its integers are quantized quantities, not indices or counts.
-        is_cancelled_sum: its relative error is large because nearly equal tensors were subtracted.
+        source: operator whose output the tensor is; empty if unknown.
+        uncompared: operators between the tensor and its reader that could not be compared.
+        is_quantized: one of the uncompared operators works on quantized values.
+        is_quantized_value: the integers are quantized quantities, not indices or counts.
+        is_cancelled_sum: the relative error is large because nearly equal tensors were subtracted.
         gain: systematic relative error, the slope of the fitted line less 1.
     """
 
@@ -51,7 +51,7 @@ class ErrorState(Struct, frozen=True):
     exceeds_noise: bool
     has_special_mismatch: bool
     source: str
-    skipped: tuple[str, ...] = ()
+    uncompared: tuple[str, ...] = ()
     is_quantized: bool = False
     is_quantized_value: bool = False
     is_cancelled_sum: bool = False
@@ -71,7 +71,7 @@ def combined_state(read: ErrorState, own: ErrorState) -> ErrorState:
         noise=hypot(read.noise, own.noise),
         exceeds_noise=read.exceeds_noise or own.exceeds_noise,
         has_special_mismatch=read.has_special_mismatch or own.has_special_mismatch,
-        skipped=read.skipped,
+        uncompared=read.uncompared,
     )
 
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _SAME_TENSOR_GROWTH = 1.25
 
 
-def is_unchanged(tensor: MeasuredTensor, written: ErrorState) -> bool:
-    """Return whether an input is as its producer wrote it."""
-    has_new_mismatch = tensor.magnitude.has_special_mismatch and not written.has_special_mismatch
-    return tensor.magnitude.error <= _SAME_TENSOR_GROWTH * written.error + 1e-12 and not has_new_mismatch
+def is_unchanged(tensor: MeasuredTensor, producer_state: ErrorState) -> bool:
+    """Return whether an input has about the error of the output of its producer."""
+    has_new_mismatch = tensor.magnitude.has_special_mismatch and not producer_state.has_special_mismatch
+    return tensor.magnitude.error <= _SAME_TENSOR_GROWTH * producer_state.error + 1e-12 and not has_new_mismatch
 
 
 def judge_first_seen(
@@ -38,23 +38,23 @@ def judge_first_seen(
     origin = Origin.NONE
     if assessment[0].is_bad:
         origin = Origin.INHERITED if read and read.exceeds_noise else Origin.CREATED
-    error = CreatedError(operator, tensor.number, magnitude, budget, (read,) if read else (), is_input=True)
+    error = CreatedError(operator, tensor.row_index, magnitude, budget, (read,) if read else (), is_input=True)
     return judged_tensor(error, tensor, assessment, origin, budget.expected_noise)
 
 
 def judge_changed(
-    operator: Operator, tensor: MeasuredTensor, written: ErrorState, limits: TensorLimits
+    operator: Operator, tensor: MeasuredTensor, producer_state: ErrorState, limits: TensorLimits
 ) -> JudgedTensor:
     """Judge an input that is worse than the output of its producer: it changed in memory."""
     magnitude = tensor.magnitude
-    allowed = 2 * written.error + limits.noise(tensor)
-    peak = 4 * written.peak + PEAK_TO_RMS * allowed * magnitude.rms
+    allowed = 2 * producer_state.error + limits.noise(tensor)
+    peak = 4 * producer_state.peak + PEAK_TO_RMS * allowed * magnitude.rms
     assessment = limits.assess(tensor, allowed, peak)
     origin = Origin.NONE
     if assessment[0].is_bad:
         is_over = magnitude.error > allowed or magnitude.peak > peak
-        is_new = is_over or (magnitude.has_special_mismatch and not written.has_special_mismatch)
+        is_new = is_over or (magnitude.has_special_mismatch and not producer_state.has_special_mismatch)
         origin = Origin.CREATED if is_new else Origin.INHERITED
-    budget = Budget(limits.of(tensor).noise, allowed, peak, written.error)
-    error = CreatedError(operator, tensor.number, magnitude, budget, (written,), is_input=True)
-    return judged_tensor(error, tensor, assessment, origin, written.noise)
+    budget = Budget(limits.of(tensor).noise, allowed, peak, producer_state.error)
+    error = CreatedError(operator, tensor.row_index, magnitude, budget, (producer_state,), is_input=True)
+    return judged_tensor(error, tensor, assessment, origin, producer_state.noise)

@@ -2,8 +2,8 @@
 
 Inputs good, output bad: the error is created here. Inputs bad, output about as bad: inherited. Output bad although no
 operator adds more than noise: accumulated. If an output was not compared, the input of an operator that reads it stands
-in for it. If there is none either, the operator propagates the errors of its inputs, and a finding at the next compared
-operator lists it as a suspect.
+in for it. If no such input was compared either, the operator propagates the errors of its inputs, and a finding at the
+next compared operator lists the operator as a suspect.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class _LocatePass:
     def run(self) -> Located:
         """Judge all rows."""
         for operator in self._network.operators.values():
-            failure = result_or_defect(partial(self._judge, operator), self._defects)
+            failure = result_or_defect(partial(self._judge_operator, operator), self._defects)
             if failure is not None:
                 self._set_not_judged(operator, failure)
-        verdicts = [verdict or self._verdict_alone(number) for number, verdict in enumerate(self._verdicts)]
+        verdicts = [verdict or self._verdict_alone(row_index) for row_index, verdict in enumerate(self._verdicts)]
         return Located(
             tuple(verdicts), tuple(self._created), self._errors, self._limits.run_noise, tuple(self._defects)
         )
@@ -82,13 +82,13 @@ class _LocatePass:
         return noise_of_run(self._added_noise)
 
     def _set_not_judged(self, operator: Operator, reason: Reason) -> None:
-        for number in operator.rows:
-            self._verdicts[number] = Verdict(Level.NOT_COMPARABLE, reason)
+        for row_index in operator.rows:
+            self._verdicts[row_index] = Verdict(Level.NOT_COMPARABLE, reason)
         self._created = [error for error in self._created if error.operator.name != operator.name]
 
-    def _verdict_alone(self, number: int) -> Verdict:
+    def _verdict_alone(self, row_index: int) -> Verdict:
         """Verdict for a row of no known operator, by its metrics alone."""
-        row, tensor = self._rows[number], find_tensor(self._rows, number)
+        row, tensor = self._rows[row_index], find_tensor(self._rows, row_index)
         if row.metrics is None:
             return Verdict(Level.NOT_COMPARABLE, row.reason or because("judge.not_measured"))
         if tensor is None:
@@ -96,8 +96,8 @@ class _LocatePass:
         noise = self._limits.of(tensor).noise
         return Verdict(*self._limits.assess(tensor, noise, PEAK_TO_RMS * noise * tensor.magnitude.rms))
 
-    def _record(self, number: int, judged: JudgedTensor) -> ErrorState:
-        self._verdicts[number] = judged.verdict
+    def _record(self, row_index: int, judged: JudgedTensor) -> ErrorState:
+        self._verdicts[row_index] = judged.verdict
         if judged.created is not None:
             self._created.append(judged.created)
         if judged.added_noise is not None:
@@ -105,32 +105,36 @@ class _LocatePass:
         self._largest_noise = max(self._largest_noise, judged.state.noise)
         return judged.state
 
-    def _judge(self, operator: Operator) -> None:
+    def _judge_operator(self, operator: Operator) -> None:
         inputs = self._judge_inputs(operator)
-        judge = OutputJudge(operator, inputs, self._rows, self._limits)
+        output_judge = OutputJudge(operator, inputs, self._rows, self._limits)
         outputs = self._compared_outputs(operator)
         returns_indices = operator.error_model.propagation is Propagation.SELECT
         indices = {index: tensor for index, tensor in outputs.items() if returns_indices and tensor.is_integer}
         for index, tensor in outputs.items():
             if index not in indices:
-                self._set_output(operator, index, tensor, judge.judge(tensor, index), inputs)
+                self._set_output(operator, index, tensor, output_judge.judge_values(tensor, index), inputs)
         if indices:
-            self._judge_indices(operator, outputs, indices, judge)
+            self._judge_indices(operator, outputs, indices, output_judge)
         if not outputs and operator.error_model.propagation is not Propagation.NONE and inputs:
-            self._worst_states[operator.name] = judge.uncompared_state()
+            self._worst_states[operator.name] = output_judge.uncompared_state()
             self._errors[operator.name] = OperatorErrors(inputs)
 
     def _compared_outputs(self, operator: Operator) -> dict[int, MeasuredTensor]:
         """Return the outputs that were compared, by index; inputs of readers stand in for others."""
-        own = {index: number for index, number in operator.outputs.items() if has_magnitude(self._rows[number].metrics)}
-        numbers = self._stand_ins.get(operator.name, {}) | own
-        tensors = {index: find_tensor(self._rows, number) for index, number in numbers.items()}
+        own = {
+            index: row_index
+            for index, row_index in operator.outputs.items()
+            if has_magnitude(self._rows[row_index].metrics)
+        }
+        row_indices = self._stand_ins.get(operator.name, {}) | own
+        tensors = {index: find_tensor(self._rows, row_index) for index, row_index in row_indices.items()}
         return {index: tensor for index, tensor in tensors.items() if tensor is not None}
 
     # Inputs
 
     def _judge_inputs(self, operator: Operator) -> tuple[ErrorState, ...]:
-        """Return the states of the inputs, each with the operator that wrote it."""
+        """Judge the inputs, and return the state of each, with its producer as the source."""
         states = []
         for edge in operator.edges:
             state = self._find_state(edge)
@@ -149,30 +153,32 @@ class _LocatePass:
         return self._states.get(producer) or self._worst_states.get(producer[0])
 
     def _judge_input(
-        self, operator: Operator, tensor: MeasuredTensor, edge: Edge, written: ErrorState | None
+        self, operator: Operator, tensor: MeasuredTensor, edge: Edge, producer_state: ErrorState | None
     ) -> ErrorState:
-        """Judge an input that was dumped itself against the state that its producer wrote."""
-        if written is None or written.skipped:
+        """Judge an input that was dumped itself, by the state of the output of its producer, `None` if unknown."""
+        if producer_state is None or producer_state.uncompared:
             rounding = self._limits.noise(tensor)
             if not self._network.has_known_edges:
-                # It may come from any earlier operator, with the noise of that.
+                # The input may come from any earlier operator, and have the noise of that operator.
                 rounding = max(rounding, 2 * self._largest_noise)
-            return self._record(tensor.number, judge_first_seen(operator, tensor, written, rounding, self._limits))
-        if is_unchanged(tensor, written):
-            self._copy_verdict(tensor.number, edge.producer or ("", 0))
-            return written
-        return self._record(tensor.number, judge_changed(operator, tensor, written, self._limits))
+            return self._record(
+                tensor.row_index, judge_first_seen(operator, tensor, producer_state, rounding, self._limits)
+            )
+        if is_unchanged(tensor, producer_state):
+            self._copy_verdict(tensor.row_index, edge.producer or ("", 0))
+            return producer_state
+        return self._record(tensor.row_index, judge_changed(operator, tensor, producer_state, self._limits))
 
-    def _copy_verdict(self, number: int, producer: Port) -> None:
-        """Give an input that equals the output of its producer the verdict of that."""
+    def _copy_verdict(self, row_index: int, producer: Port) -> None:
+        """Give an input that equals the output of its producer the verdict of that output."""
         name, index = producer
         operator = self._network.operators.get(name)
         own = operator.outputs.get(index) if operator else None
         source = self._stand_ins.get(name, {}).get(index, own)
         verdict = None if source is None else self._verdicts[source]
-        if verdict is not None and source != number:
+        if verdict is not None and source != row_index:
             is_created = verdict.origin is Origin.CREATED
-            self._verdicts[number] = replace(verdict, origin=Origin.INHERITED) if is_created else verdict
+            self._verdicts[row_index] = replace(verdict, origin=Origin.INHERITED) if is_created else verdict
 
     # Outputs
 
@@ -184,7 +190,7 @@ class _LocatePass:
         judged: JudgedTensor,
         inputs: tuple[ErrorState, ...],
     ) -> None:
-        name, state = operator.name, self._record(tensor.number, judged)
+        name, state = operator.name, self._record(tensor.row_index, judged)
         is_own_input = _is_compared_with_own_input(tensor.row)
         if is_own_input and inputs:
             state = combined_state(worst_state(inputs), state)
@@ -201,18 +207,21 @@ class _LocatePass:
         operator: Operator,
         outputs: dict[int, MeasuredTensor],
         indices: dict[int, MeasuredTensor],
-        judge: OutputJudge,
+        output_judge: OutputJudge,
     ) -> None:
         """Judge the indices that an operator returns, after its values."""
-        values = [self._verdicts[tensor.number] for index, tensor in outputs.items() if index not in indices]
+        values = [self._verdicts[tensor.row_index] for index, tensor in outputs.items() if index not in indices]
         known = [verdict.level.is_bad for verdict in values if verdict is not None]
         values_agree = not any(known) if known else None
         for index, tensor in indices.items():
-            state = self._record(tensor.number, judge.judge_indices(tensor, index, values_agree=values_agree))
+            state = self._record(tensor.row_index, output_judge.judge_indices(tensor, index, values_agree=values_agree))
             self._states[operator.name, index] = state
             self._worst_states.setdefault(operator.name, state)
 
 
 def _is_compared_with_own_input(row: Row) -> bool:
-    """Return whether an inserted conversion was compared with its own input, whose error is then not in its own."""
+    """Return whether an output of an inserted conversion was compared with the input of the conversion.
+
+    The error of such a row is only what the conversion added; the error of the input comes on top of it.
+    """
     return row.evidence is not None and row.evidence.code == "pair.inserted"

@@ -29,7 +29,7 @@ class Edge(Struct, frozen=True):
 
     Attributes:
         producer: operator and index of the output that feeds it; `None` if unknown.
-        row: number of the input's own row; `None` if it was not dumped.
+        row: index of the input's own row; `None` if it was not dumped.
     """
 
     producer: Port | None
@@ -43,8 +43,8 @@ class Operator(Struct, frozen=True):
         node: its node in the graph.
         error_model: error model of its type.
         edges: its inputs.
-        outputs: row number of each output, by index.
-        rows: numbers of all its rows.
+        outputs: row index of each output, by the index of the output.
+        rows: indices of all its rows.
     """
 
     node: GraphNode
@@ -81,9 +81,9 @@ def build_network(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
     """Return the network of a comparison; operators without a node come last, in the order of the rows."""
     by_op = _rows_by_operator(rows)
     known = {node.name: node for node in nodes}
-    for name, numbers in by_op.items():
+    for name, row_indices in by_op.items():
         if name not in known:
-            known[name] = GraphNode(name, rows[numbers[0]].label.op_type, is_guess=True)
+            known[name] = GraphNode(name, rows[row_indices[0]].label.op_type, is_guess=True)
     operators: dict[str, Operator] = {}
     previous = missing = ""
     has_known_edges = any(not node.is_guess for node in nodes)
@@ -116,8 +116,8 @@ def _with_producers(operator: Operator, rows: Sequence[Row], holders: dict[objec
         if found is None and missing and edge.producer is None and edge.row is not None and _differs(rows[edge.row]):
             found = missing, 0
         edges.append(edge if found is None else replace(edge, producer=found))
-    for index, number in operator.outputs.items():
-        holders |= dict.fromkeys(_golden_identities(rows[number]), (operator.name, index))
+    for index, row_index in operator.outputs.items():
+        holders |= dict.fromkeys(_golden_identities(rows[row_index]), (operator.name, index))
     return replace(operator, edges=tuple(edges))
 
 
@@ -137,29 +137,29 @@ def _golden_identities(row: Row) -> tuple[object, ...]:
 
 def _rows_by_operator(rows: Sequence[Row]) -> dict[str, list[int]]:
     by_op: dict[str, list[int]] = {}
-    for number, row in enumerate(rows):
+    for row_index, row in enumerate(rows):
         if row.key is not None:
-            by_op.setdefault(row.key.op, []).append(number)
+            by_op.setdefault(row.key.op, []).append(row_index)
     return by_op
 
 
 def _operator(
-    node: GraphNode, numbers: Sequence[int], rows: Sequence[Row], known: dict[str, GraphNode], previous: str
+    node: GraphNode, row_indices: Sequence[int], rows: Sequence[Row], known: dict[str, GraphNode], previous: str
 ) -> Operator:
     inputs: dict[int, int] = {}
     outputs: dict[int, int] = {}
-    for number in numbers:
-        key = rows[number].key
+    for row_index in row_indices:
+        key = rows[row_index].key
         if key is not None:
-            (inputs if key.slot is Slot.INPUT else outputs)[key.index] = number
+            (inputs if key.slot is Slot.INPUT else outputs)[key.index] = row_index
     edges = [Edge(_port(text, known), inputs.get(index)) for index, text in enumerate(node.inputs)]
     if inputs:
-        edges += [Edge(None, number) for index, number in inputs.items() if index >= len(node.inputs)]
+        edges += [Edge(None, row_index) for index, row_index in inputs.items() if index >= len(node.inputs)]
     error_model = error_model_of(node.op_type)
     if not edges and previous and outputs and error_model.propagation is not Propagation.NONE:
         # Array files have neither inputs nor addresses: assume that the operator reads the previous one.
         edges = [Edge((previous, -1), None)]
-    return Operator(node, error_model, tuple(edges), outputs, tuple(numbers))
+    return Operator(node, error_model, tuple(edges), outputs, tuple(row_indices))
 
 
 def _port(text: str, known: dict[str, GraphNode]) -> Port | None:

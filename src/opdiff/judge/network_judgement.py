@@ -78,11 +78,14 @@ def _without_goldens(
     refuted: list[Ranked], located: Located, rows: Sequence[Row], network: Network, limits: Limits
 ) -> Located:
     """Locate again without the golden tensors that are refuted; their own verdicts stay."""
-    goldens = {rows[found.created.row].golden_key for found in refuted} - {None}
-    hidden = {found.created.row for found in refuted}
+    goldens = {rows[found.created.row_index].golden_key for found in refuted} - {None}
+    hidden = {found.created.row_index for found in refuted}
     hidden |= {n for n, row in enumerate(rows) if row.golden_key in goldens and located.verdicts[n].level.is_bad}
     again = locate([replace(row, metrics=None) if n in hidden else row for n, row in enumerate(rows)], network, limits)
-    verdicts = [located.verdicts[number] if number in hidden else again.verdicts[number] for number in range(len(rows))]
+    verdicts = [
+        located.verdicts[row_index] if row_index in hidden else again.verdicts[row_index]
+        for row_index in range(len(rows))
+    ]
     return replace(again, verdicts=tuple(verdicts))
 
 
@@ -91,7 +94,7 @@ def _bad_operators(network: Network, located: Located) -> tuple[str, ...]:
     return tuple(
         name
         for name, operator in network.operators.items()
-        if any(located.verdicts[number].level.is_bad for number in operator.outputs.values())
+        if any(located.verdicts[row_index].level.is_bad for row_index in operator.outputs.values())
     )
 
 
@@ -102,8 +105,8 @@ def _cause(found: Ranked, context: CauseContext, defects: list[str]) -> Cause:
 
 def _finding(found: Ranked, cause: Cause, context: CauseContext) -> Finding:
     error = found.created
-    node, row, verdict = error.operator.node, context.rows[error.row], context.verdicts[error.row]
-    before = tuple(dict.fromkeys(name for state in error.inputs for name in state.skipped))
+    node, row, verdict = error.operator.node, context.rows[error.row_index], context.verdicts[error.row_index]
+    before = tuple(dict.fromkeys(name for state in error.inputs for name in state.uncompared))
     return Finding(
         operator=node.name,
         op_type=node.op_type,

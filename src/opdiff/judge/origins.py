@@ -29,7 +29,7 @@ class CreatedError(Struct, frozen=True):
 
     Attributes:
         operator: operator of the tensor.
-        row: number of the tensor's row.
+        row_index: index of the tensor's row.
         magnitude: magnitude of the error.
         budget: allowed error.
         inputs: errors of the operator's inputs.
@@ -39,7 +39,7 @@ class CreatedError(Struct, frozen=True):
     """
 
     operator: Operator
-    row: int
+    row_index: int
     magnitude: ErrorMagnitude
     budget: Budget
     inputs: tuple[ErrorState, ...]

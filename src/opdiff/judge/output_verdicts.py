@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from opdiff.judge.tensor_limits import MeasuredTensor, TensorLimits
 
 # Uncompared operators that are remembered; each operator of a long chain would have all before it.
-_MAX_SKIPPED = 16
+_MAX_UNCOMPARED = 16
 _NO_BUDGET = Budget(0.0, 0.0, 0.0)
 
 
@@ -54,7 +54,7 @@ class OutputJudge:
         self._limits = limits
         self._is_quantized = is_quantized(operator, rows, inputs)
 
-    def judge(self, tensor: MeasuredTensor, index: int) -> JudgedTensor:
+    def judge_values(self, tensor: MeasuredTensor, index: int) -> JudgedTensor:
         """Judge an output of floats, or of integers other than indices."""
         operator, inputs, magnitude = self._operator, self._inputs, tensor.magnitude
         is_quantity = not tensor.is_integer or is_quantized_value(operator, self._rows, inputs)
@@ -95,9 +95,9 @@ class OutputJudge:
         return judged if assessment[0] is Level.WRONG else replace(judged, created=None)
 
     def _error(self, tensor: MeasuredTensor, index: int, budget: Budget) -> CreatedError:
-        is_stand_in = self._operator.outputs.get(index) != tensor.number
+        is_stand_in = self._operator.outputs.get(index) != tensor.row_index
         return CreatedError(
-            self._operator, tensor.number, tensor.magnitude, budget, self._inputs, is_stand_in=is_stand_in
+            self._operator, tensor.row_index, tensor.magnitude, budget, self._inputs, is_stand_in=is_stand_in
         )
 
     def _budget(self, tensor: MeasuredTensor) -> Budget:
@@ -133,19 +133,19 @@ class OutputJudge:
     def uncompared_state(self) -> ErrorState:
         """Return the error of an output that was not compared: that of the worst input, and the rounding error."""
         worst = worst_state(self._inputs)
-        names = (*(name for state in self._inputs for name in state.skipped), self._operator.name)
+        names = (*(name for state in self._inputs for name in state.uncompared), self._operator.name)
         rounding = self._operator.error_model.rounding * self._noise_limit() * self._limits.run_noise
         return replace(
             worst,
             error=hypot(worst.error, rounding),
             noise=hypot(worst.noise, rounding),
-            skipped=tuple(dict.fromkeys(names))[-_MAX_SKIPPED:],
+            uncompared=tuple(dict.fromkeys(names))[-_MAX_UNCOMPARED:],
             is_quantized=self._is_quantized,
         )
 
     def _noise_limit(self) -> float:
         """Return the limit of the coarsest float type that the operator reads or writes; 0 if it has none."""
-        rows = [self._rows[number] for number in self._operator.rows if not is_integer(self._rows[number])]
+        rows = [self._rows[row_index] for row_index in self._operator.rows if not is_integer(self._rows[row_index])]
         # A damaged file may have integers where the golden dump has floats.
         types = ((coarser(row.target_dtype, row.target_dtype), row) for row in rows if row.target_dtype)
         return max((self._limits.of_type(dtype, row).noise for dtype, row in types if dtype != "integer"), default=0.0)

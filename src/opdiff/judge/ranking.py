@@ -67,7 +67,7 @@ def rank(network: Network, located: Located, faulty_readers: frozenset[str] = fr
     ranked = [
         Ranked(error, shares.get(name), _path(network, name), _is_certain(error)) for name, error in worst.items()
     ]
-    order = {name: number for number, name in enumerate(network.operators)}
+    order = {name: position for position, name in enumerate(network.operators)}
     return tuple(sorted(ranked, key=lambda found: _key(found, order)))
 
 
@@ -163,10 +163,10 @@ def _is_bad(network: Network, located: Located, name: str) -> bool:
     operator = network.operators.get(name)
     if operator is None:
         return False
-    levels = [located.verdicts[number].level for number in operator.rows]
+    levels = [located.verdicts[row_index].level for row_index in operator.rows]
     if any(level is not Level.NOT_COMPARABLE for level in levels):
         return any(level.is_bad for level in levels)
-    return any(state.exceeds_noise and not state.skipped for state in located.operators.get(name, _NO_ERRORS).inputs)
+    return any(state.exceeds_noise and not state.uncompared for state in located.operators.get(name, _NO_ERRORS).inputs)
 
 
 def _path(network: Network, start: str) -> tuple[str, ...]:
@@ -195,6 +195,6 @@ def _backtrack(before: dict[str, str], end: str) -> tuple[str, ...]:
 
 def first_in_order(ranked: Sequence[Ranked], network: Network) -> str:
     """Return the operator that is executed first."""
-    order = {name: number for number, name in enumerate(network.operators)}
+    order = {name: position for position, name in enumerate(network.operators)}
     names = [found.created.operator.name for found in ranked]
     return min(names, key=lambda name: order.get(name, 0))

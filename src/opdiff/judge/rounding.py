@@ -79,7 +79,7 @@ def is_quantized(operator: Operator, rows: Sequence[Row], inputs: Sequence[Error
         return True
     if operator.error_model.propagation is not Propagation.LINEAR:
         return False
-    return not _SMALL_INTEGERS.isdisjoint([rows[number].target_dtype for number in operator.rows])
+    return not _SMALL_INTEGERS.isdisjoint([rows[row_index].target_dtype for row_index in operator.rows])
 
 
 def is_quantized_value(operator: Operator, rows: Sequence[Row], inputs: Sequence[ErrorState]) -> bool:
@@ -107,8 +107,8 @@ def _quantization_error(inputs: Sequence[ErrorState]) -> float:
 
 def coarsest(operator: Operator, rows: Sequence[Row], dtype: str) -> str:
     """Return the coarsest of a float type and the target's types that an operator reads or writes."""
-    for number in operator.rows:
-        dtype = coarser(dtype, rows[number].target_dtype)
+    for row_index in operator.rows:
+        dtype = coarser(dtype, rows[row_index].target_dtype)
     return dtype
 
 

@@ -24,14 +24,14 @@ class MeasuredTensor(Struct, frozen=True):
     """A row with metrics.
 
     Attributes:
-        number: number of the row.
+        row_index: index of the row.
         row: the row.
         metrics: its metrics.
         magnitude: magnitude of its error.
         dtype: element type whose limits apply.
     """
 
-    number: int
+    row_index: int
     row: Row
     metrics: Metrics
     magnitude: ErrorMagnitude
@@ -43,13 +43,13 @@ class MeasuredTensor(Struct, frozen=True):
         return self.dtype == "integer"
 
 
-def find_tensor(rows: Sequence[Row], number: int) -> MeasuredTensor | None:
-    """Return the tensor of a row; `None` if it was not measured or has no elements."""
-    row = rows[number]
+def find_tensor(rows: Sequence[Row], row_index: int) -> MeasuredTensor | None:
+    """Return the tensor of a row; `None` if the tensor was not measured or has no elements."""
+    row = rows[row_index]
     metrics, magnitude = row.metrics, error_magnitude(row.metrics)
     if metrics is None or magnitude is None:
         return None
-    return MeasuredTensor(number, row, metrics, magnitude, coarser(row.target_dtype, row.golden_dtype))
+    return MeasuredTensor(row_index, row, metrics, magnitude, coarser(row.target_dtype, row.golden_dtype))
 
 
 class TensorLimits:

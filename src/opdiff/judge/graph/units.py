@@ -56,13 +56,13 @@ class UnitJob(Struct, frozen=True):
 
     Attributes:
         unit: rank, token and graph.
-        numbers: numbers of its rows.
+        row_indices: indices of its rows.
         parts: its rows.
         facts: facts about its tensors.
     """
 
     unit: Unit
-    numbers: Sequence[int]
+    row_indices: Sequence[int]
     parts: tuple[Part[Row], ...]
     facts: tuple[ErrorFacts, ...] = ()
 
@@ -77,10 +77,10 @@ class UnitsJob(Struct, frozen=True):
 
 
 class UnitRows(Struct, frozen=True):
-    """The rows of one unit, their numbers and documented results, and its network as far as it is known."""
+    """The rows of one unit, their indices and documented results, and its network as far as it is known."""
 
     unit: Unit
-    numbers: Sequence[int]
+    row_indices: Sequence[int]
     rows: Sequence[Row]
     results: Sequence[DocumentedResult]
     nodes: Sequence[GraphNode] = ()
@@ -91,7 +91,7 @@ class JudgedUnit(Struct, frozen=True):
 
     Attributes:
         unit: rank, token and graph.
-        numbers: numbers of its rows.
+        row_indices: indices of its rows.
         judgement: its judgement, without verdicts.
         verdicts: verdicts for its rows, or blocks of them.
         results: documented results of its rows, or blocks of them.
@@ -102,7 +102,7 @@ class JudgedUnit(Struct, frozen=True):
     """
 
     unit: Unit
-    numbers: Sequence[int]
+    row_indices: Sequence[int]
     judgement: Judgement
     verdicts: Sequence[Verdict] | Sequence[Block]
     results: Sequence[DocumentedResult] | Sequence[Block]
@@ -128,12 +128,12 @@ def judge_units(
     first = _first_bad(in_order)
     return Judgement(
         limits.path,
-        _by_row(rows, Verdict, [(unit.numbers, unit.verdicts) for unit in judged]),
+        _by_row(rows, Verdict, [(unit.row_indices, unit.verdicts) for unit in judged]),
         findings,
         "" if first is None else first.first_bad,
         findings[0].operator if findings else "",
         noise=max((judgement.noise for judgement in judgements), default=1.0),
-        documented=_by_row(rows, DocumentedResult, [(unit.numbers, unit.results) for unit in judged]),
+        documented=_by_row(rows, DocumentedResult, [(unit.row_indices, unit.results) for unit in judged]),
         defects=tuple(defect for judgement in judgements for defect in judgement.defects),
         coverage=merge_coverage(judgement.coverage for judgement in judgements),
         outputs=worst_outputs([judgement.outputs for judgement in judgements]),
@@ -148,9 +148,9 @@ def _jobs(
 ) -> list[UnitsJob]:
     """Return the units in the order of their rows, some of the same network together."""
     ranges: dict[Unit, list[range]] = {}
-    for run, numbers in runs_of(rows):
+    for run, row_indices in runs_of(rows):
         if run.unit is not None:
-            _extend(ranges.setdefault(run.unit, []), numbers)
+            _extend(ranges.setdefault(run.unit, []), row_indices)
     # Verdicts of stored rows are stored beside them, unit by unit.
     is_in_order = all(len(found) == 1 for found in ranges.values())
     encoded = isinstance(rows, StoredRows) and is_in_order
@@ -166,7 +166,7 @@ def _jobs(
 
 
 def _extend(ranges: list[range], more: range) -> None:
-    """Append a range of numbers, or make the last one longer."""
+    """Append a range of row indices, or make the last one longer."""
     if ranges and ranges[-1].stop == more.start:
         ranges[-1] = range(ranges[-1].start, more.stop)
     else:
@@ -174,9 +174,9 @@ def _extend(ranges: list[range], more: range) -> None:
 
 
 def _unit_job(unit: Unit, ranges: Sequence[range], rows: Sequence[Row], facts: Mapping[int, ErrorFacts]) -> UnitJob:
-    numbers = ranges[0] if len(ranges) == 1 else [number for some in ranges for number in some]
-    own = tuple(facts[number] for number in numbers if number in facts) if facts else ()
-    return UnitJob(unit, numbers, tuple(part_of(rows, some) for some in ranges), own)
+    row_indices = ranges[0] if len(ranges) == 1 else [row_index for some in ranges for row_index in some]
+    own = tuple(facts[row_index] for row_index in row_indices if row_index in facts) if facts else ()
+    return UnitJob(unit, row_indices, tuple(part_of(rows, some) for some in ranges), own)
 
 
 def judge_job(job: UnitsJob) -> list[JudgedUnit]:
@@ -188,7 +188,7 @@ def judge_job(job: UnitsJob) -> list[JudgedUnit]:
         rows = [row for part in each.parts for row in load_part(part)]
         # Most rows have one of a few results.
         results = [known.setdefault(result, result) for result in documented_results(rows)]
-        unit = UnitRows(each.unit, each.numbers, rows, results, job.nodes)
+        unit = UnitRows(each.unit, each.row_indices, rows, results, job.nodes)
         judged = _judged(unit, job.limits, networks, {facts.row: facts for facts in each.facts})
         if job.encoded:
             blocks = tuple(encode_blocks(judged.verdicts)), tuple(encode_blocks(results))
@@ -199,15 +199,15 @@ def judge_job(job: UnitsJob) -> list[JudgedUnit]:
 
 def _by_row(rows: Sequence[Row], kind: type[_T], parts: Sequence[tuple[Sequence[int], Sequence[Any]]]) -> Sequence[_T]:
     """Return the values of all units in the order of the rows; blocks of them go to the file of the rows."""
-    found = sorted(((numbers[0], numbers, values) for numbers, values in parts), key=itemgetter(0))
+    found = sorted(((row_indices[0], row_indices, values) for row_indices, values in parts), key=itemgetter(0))
     if isinstance(rows, StoredRows) and all(isinstance(values[0], Block) for _, _, values in found):
         stored = rows.beside(kind)
         for _, _, blocks in found:
             stored.append(blocks)
         return stored
-    if all(numbers[-1] - numbers[0] + 1 == len(numbers) for _, numbers, _ in found):
+    if all(row_indices[-1] - row_indices[0] + 1 == len(row_indices) for _, row_indices, _ in found):
         return tuple(value for _, _, values in found for value in values)
-    pairs = [pair for _, numbers, values in found for pair in zip(numbers, values, strict=True)]
+    pairs = [pair for _, row_indices, values in found for pair in zip(row_indices, values, strict=True)]
     return tuple(value for _, value in sorted(pairs, key=itemgetter(0)))
 
 
@@ -237,7 +237,7 @@ def _judged(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[i
     levels = frozenset(verdict.level for verdict in judgement.verdicts)
     return JudgedUnit(
         unit.unit,
-        unit.numbers,
+        unit.row_indices,
         replace(judgement, verdicts=()),
         judgement.verdicts,
         unit.results,
@@ -250,9 +250,13 @@ def _judged(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[i
 
 def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[int, ErrorFacts]) -> Judgement:
     """Judge one unit; golden operators that nothing was compared with are no part of the network."""
-    members = [(number, row) for number, row in zip(unit.numbers, unit.rows, strict=True) if not row.golden_only]
+    members = [
+        (row_index, row) for row_index, row in zip(unit.row_indices, unit.rows, strict=True) if not row.golden_only
+    ]
     rows = [row for _, row in members]
-    own = [replace(facts[number], row=place) for place, (number, _) in enumerate(members) if number in facts]
+    own = [
+        replace(facts[row_index], row=position) for position, (row_index, _) in enumerate(members) if row_index in facts
+    ]
     network = _network(rows, unit.nodes, networks)
     found = judge_network(rows, network, limits, own)
     by_network = iter(found.verdicts)

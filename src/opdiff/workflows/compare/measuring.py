@@ -48,7 +48,7 @@ class Measuring(Struct, frozen=True):
         memory: bytes that workers may use; 0 for no limit.
         in_process: use threads only.
         cluster: workers that measure instead of this process.
-        resume_folder: folder of the chunks that an interrupted run saved, and where this run saves its own; empty for none.
+        resume_folder: output folder with the chunks of an interrupted run, and for those of this run; empty for none.
     """
 
     options: MeasureOptions = MeasureOptions()
