@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -171,6 +172,11 @@ def read_result(path: Path) -> Result:
         seen[name] += 1
         titles.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
     return Result(path, titles, [dict(zip(titles, line, strict=True)) for line in lines])
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    """Return the tables of a folder by their names without times."""
+    return {re.sub(r"[0-9]{14,}", "", path.name): path.read_bytes() for path in folder.glob("*.csv")}
 
 
 def assert_measured(row: dict[str, str], target: AnyArray, golden: AnyArray) -> None:

@@ -15,6 +15,7 @@ import pytest
 from cluster_processes import ClusterProcesses, running_cluster
 from command_line import COMMAND, run
 from device_runs import Fused
+from made_dumps import tables
 from opdiff.run.connection import open_cluster
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
@@ -153,11 +154,6 @@ def test_worker_that_ends_or_hangs_costs_no_result(
     assert process.returncode == 0, err
     assert tables(tmp_path / "out") == tables_here
     assert name == "graph" or out == here.stdout
-
-
-def tables(folder: Path) -> dict[str, bytes]:
-    """Return the tables of a folder by their names without times."""
-    return {re.sub(r"[0-9]{14,}", "", path.name): path.read_bytes() for path in folder.glob("*.csv")}
 
 
 @pytest.mark.parametrize("name", ["compare", "graph"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import time
@@ -15,7 +14,7 @@ import pytest
 import opdiff
 from cluster_processes import ClusterProcesses, running_cluster
 from command_line import COMMAND, run
-from made_dumps import Case, numbers, perturbed, read_result, rule
+from made_dumps import Case, numbers, perturbed, read_result, rule, tables
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.workflows.compare.finished_chunks import FOLDER
@@ -30,11 +29,6 @@ NAMES = ("w0", "w1", "w2")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
     with running_cluster(tmp_path_factory.mktemp("cluster"), *NAMES) as found:
         yield found
-
-
-def tables(folder: Path) -> dict[str, bytes]:
-    """Return the tables of a folder by their names without times."""
-    return {re.sub(r"[0-9]{14,}", "", path.name): path.read_bytes() for path in folder.glob("*.csv")}
 
 
 def compare_twice(capsys: pytest.CaptureFixture[str], root: Path, cluster: str, *words: object) -> dict[str, bytes]:

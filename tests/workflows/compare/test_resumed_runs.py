@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from command_line import COMMAND, run
-from made_dumps import Case, numbers, perturbed, rule
+from made_dumps import Case, numbers, perturbed, rule, tables
 from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.workflows.compare import finished_chunks, graph_tokens, measuring
 from opdiff.workflows.compare.batch import measure_batch
@@ -115,10 +114,6 @@ def test_rows_that_failed_for_lack_of_memory_are_measured_again(case: Case, monk
 
 def raise_memory_error(*_arguments: object) -> None:
     raise MemoryError
-
-
-def tables(folder: Path) -> dict[str, bytes]:
-    return {re.sub(r"[0-9]{14,}", "", path.name): path.read_bytes() for path in folder.glob("*.csv")}
 
 
 def test_graph_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str], spy: Spy) -> None:

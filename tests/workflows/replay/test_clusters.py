@@ -17,9 +17,11 @@ from opdiff.core.comparison import Mode
 from opdiff.core.errors import InputError
 from opdiff.sample.directory import golden_files, sample_in, target_files, write_files
 from opdiff.workflows.cluster import find_cluster
+from opdiff.workflows.compare.lazy_pairs import LazyPairs
 from opdiff.workflows.compare.options import CompareOptions
-from opdiff.workflows.compare.pipeline import ComparisonResult, compare
+from opdiff.workflows.compare.pipeline import ComparisonResult, compare, pair_only
 from opdiff.workflows.replay import on_workers
+from opdiff.workflows.replay.golden_values import GoldenValues
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
 from residual_network import device_run, image
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from cluster_processes import ClusterProcesses
     from opdiff.core.comparison import Comparison
+    from opdiff.sample.directory import Sample
 
 
 def without_residual(part: Any) -> None:
@@ -200,11 +203,7 @@ def test_golden_values_confirm_a_computation_by_types(
     processes: ClusterProcesses, tmp_path: Path, golden_host: str
 ) -> None:
     """A worker of the dump's host computes; golden values of another host come from there."""
-    sound = ALL_NETWORKS["residual"](24, DTYPES["fp16"])
-    faulty = inject(sound, "no activation", DEPTHS["middle"])
-    assert faulty is not None
-    write_files(str(tmp_path / "run"), golden_files(sound) | target_files(faulty.network))
-    files = sample_in(str(tmp_path / "run"))
+    files = write_faulty(tmp_path / "run")
     here = compared(files.target, files.golden, files.rules)
     sides = [files.target, files.golden]
     for number, host in enumerate(("npu-1", golden_host)) if golden_host else ():
@@ -214,6 +213,32 @@ def test_golden_values_confirm_a_computation_by_types(
     there = compared(sides[0], sides[1], files.rules, cluster=processes.address)
     assert repr(there.replays) == repr(here.replays)
     assert [finding.is_proved for finding in there.judgement.findings] == [True]
+
+
+def test_golden_values_that_workers_do_not_have(
+    processes: ClusterProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client computes."""
+    files = write_faulty(tmp_path / "run")
+    here = compared(files.target, files.golden, files.rules)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("opdiff.core.filesystem.realpath", lambda path: path)
+    (pairs,) = pair_only(CompareOptions(files.target, "/proc/self/cwd/run/golden", files.rules, mode=Mode.OFFLINE))
+    assert isinstance(pairs, tuple)
+    options = ReplayOptions(files.target, files.rules, operators=tuple(item.operator for item in here.replays))
+    with find_cluster(processes.address) as cluster:
+        there = list(replay(options, lambda _done, _total: None, cluster, GoldenValues(LazyPairs(pairs))))
+    assert sorted(map(repr, there)) == sorted(map(repr, here.replays))
+    assert "guilty" in {item.verdict for item in there}
+
+
+def write_faulty(folder: Path) -> Sample:
+    """Write a run without one activation, and its golden data."""
+    sound = ALL_NETWORKS["residual"](24, DTYPES["fp16"])
+    faulty = inject(sound, "no activation", DEPTHS["middle"])
+    assert faulty is not None
+    write_files(str(folder), golden_files(sound) | target_files(faulty.network))
+    return sample_in(str(folder))
 
 
 def compared(target: str, golden_folder: str, rules: str, **options: Any) -> Comparison:

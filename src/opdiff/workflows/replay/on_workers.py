@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.errors import InputError, UsageError
+from opdiff.core import filesystem
+from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.core.moved_source import LocalFiles
 from opdiff.core.reasons import kind_of
 from opdiff.core.remote.hosts import host_of
@@ -40,10 +41,11 @@ from opdiff.workflows.replay.pipeline import choose, open_replay
 from opdiff.workflows.replay.requirements import Requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.align.custom import Conversions
     from opdiff.core.graph import RuleOp
+    from opdiff.core.pairing import Pairing
     from opdiff.core.replay import Replay
     from opdiff.judge.limits import Limits
     from opdiff.run.cluster import Cluster
@@ -93,19 +95,20 @@ class ReplayBatch(Struct, frozen=True):
     custom: Conversions | None = None
 
     def __call__(self, jobs: Sequence[ReplayJob]) -> list[Replay | None]:
-        """Return the operators of a batch, computed again; `None` where this process cannot compute any."""
+        """Return the operators of a batch, computed again; `None` for those that this process cannot compute."""
         replay_one = open_once(self)
         if replay_one is None:
             return [None] * len(jobs)
         with LocalFiles() as files:
-            return [
-                replay_one(job.operator, self._golden(localize_jobs(job.golden, files))) for job in uncancelled(jobs)
-            ]
+            return [self._replay(replay_one, job, files) for job in uncancelled(jobs)]
 
-    def _golden(self, jobs: Iterable[Job]) -> GoldenValues | None:
+    def _replay(self, replay_one: ReplayOne, job: ReplayJob, files: LocalFiles) -> Replay | None:
         if not self.has_golden:
+            return replay_one(job.operator, None)
+        pairings = [each.pairing for each in localize_jobs(job.golden, files)]
+        if not all(map(_is_there, pairings)):
             return None
-        return GoldenValues(LazyPairs([job.pairing for job in jobs], self.custom))
+        return replay_one(job.operator, GoldenValues(LazyPairs(pairings, self.custom)))
 
 
 def replay_on_workers(
@@ -238,6 +241,15 @@ def move_golden(jobs: Sequence[ReplayJob]) -> list[ReplayJob]:
         replace(job, golden=tuple(move_side(each, host_of(each.pairing.golden.path)) for each in job.golden))
         for job in jobs
     ]
+
+
+def _is_there(pairing: Pairing) -> bool:
+    """Return whether this process sees the files of a pair; values that cannot be read would confirm nothing."""
+    tensors = (side.tensor for side in (pairing.target, pairing.golden) if side.tensor is not None)
+    try:
+        return all(filesystem.exists(path) for tensor in tensors for path in tensor.source.paths)
+    except OpdiffError:
+        return False
 
 
 def open_once(batch: ReplayBatch) -> ReplayOne | None:
