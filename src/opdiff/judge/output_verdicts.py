@@ -59,22 +59,16 @@ class OutputJudge:
         operator, inputs, magnitude = self._operator, self._inputs, tensor.magnitude
         is_quantity = not tensor.is_integer or is_quantized_value(operator, self._rows, inputs)
         budget = self._budget(tensor)
-        assessment = self._assess(tensor, budget, is_quantity=is_quantity)
-        origin, is_cancelled = Origin.NONE, False
-        if assessment[0].is_bad:
-            metrics = tensor.metrics if is_quantity else None
-            origin = origin_of(metrics, magnitude, operator.error_model, budget, inputs)
-            is_accumulated = origin is Origin.ACCUMULATED
-            is_cancelled = is_accumulated and is_cancelled_sum(operator, inputs, self._limits.of(tensor).distance)
-        elif (systematic := self._systematic_error(tensor, budget)) is not None:
-            assessment, origin = (Level.SUSPICIOUS, systematic), Origin.CREATED
+        assessment, origin = self._assess_origin(tensor, budget, is_quantity=is_quantity)
+        is_accumulated = origin is Origin.ACCUMULATED
+        is_cancelled = is_accumulated and is_cancelled_sum(operator, inputs, self._limits.of(tensor).distance)
         if is_cancelled:
             assessment, origin = (Level.NOISE, because("judge.small_difference", error=magnitude.error)), Origin.NONE
         error = self._error(tensor, index, budget)
         judged = judged_tensor(error, tensor, assessment, origin, budget.expected_noise, operator.name)
         state = replace(
             judged.state,
-            exceeds_noise=judged.state.exceeds_noise and origin is not Origin.ACCUMULATED,
+            exceeds_noise=judged.state.exceeds_noise and not is_accumulated,
             is_quantized_value=tensor.is_integer and is_quantity,
             is_cancelled_sum=is_cancelled,
         )
@@ -109,6 +103,17 @@ class OutputJudge:
         rounding *= few_sums_factor(operator.error_model, magnitude, golden_peak(tensor.metrics), count)
         rounding += cancellation_error(operator.error_model, inputs, magnitude)
         return error_budget(operator.error_model, inputs, rounding, magnitude, count)
+
+    def _assess_origin(self, tensor: MeasuredTensor, budget: Budget, *, is_quantity: bool) -> tuple[Assessment, Origin]:
+        """Return level and reason, and the origin of the error; a systematic error within the budget is suspicious."""
+        assessment = self._assess(tensor, budget, is_quantity=is_quantity)
+        if assessment[0].is_bad:
+            metrics = tensor.metrics if is_quantity else None
+            return assessment, origin_of(metrics, tensor.magnitude, self._operator.error_model, budget, self._inputs)
+        systematic = self._systematic_error(tensor, budget)
+        if systematic is None:
+            return assessment, Origin.NONE
+        return (Level.SUSPICIOUS, systematic), Origin.CREATED
 
     def _assess(self, tensor: MeasuredTensor, budget: Budget, *, is_quantity: bool) -> Assessment:
         limit = self._limits.of(tensor)
