@@ -9,7 +9,7 @@ import pytest
 from opdiff.core.pairing import Unpaired
 from opdiff.core.tensor import Declared
 from opdiff.pair import Rules
-from opdiff.pair.groups import group_rules
+from opdiff.pair.groups import group_operators
 from opdiff.pair.quantization import find_quantized
 from pair.rule_files import dumped, npu, npy, op, out, paired, rules, summarize
 
@@ -51,7 +51,7 @@ QUANT = typed("q_quant_layer", "DT_INT8", "x:0")
     ],
 )
 def test_operators_between_quantizing_and_dequantizing(operators: tuple[RuleOp, ...], found: set[str]) -> None:
-    assert find_quantized(group_rules(rules(*operators))) == {("net", name) for name in found}
+    assert find_quantized(group_operators(rules(*operators))) == {("net", name) for name in found}
 
 
 @pytest.mark.parametrize("dtype", ["DT_FLOAT", "DT_FLOAT16", "DT_BF16"])
@@ -63,7 +63,7 @@ def test_dequantizing_to_any_float_type_ends_the_quantized_part(dtype: str) -> N
         typed("relu", dtype, "d_dequant_layer:0"),
         typed("fc", dtype, "relu:0"),
     )
-    assert find_quantized(group_rules(rules(*given))) == {("net", "c")}
+    assert find_quantized(group_operators(rules(*given))) == {("net", "c")}
     target = npu(*(dumped(operator.name) for operator in given), quantized=True)
     rows = paired(target, npy("relu", "fc", quantized=True), rules(*given))
     assert [row.label.target for row in rows] == ["q_quant_layer", "d_dequant_layer", "relu", "fc"]
@@ -72,7 +72,7 @@ def test_dequantizing_to_any_float_type_ends_the_quantized_part(dtype: str) -> N
 def test_equal_names_in_two_graphs_are_two_operators() -> None:
     inside = (typed("c", "DT_FLOAT16", "x:0", originals=("other",)),)
     given = rules(QUANT, typed("c", "DT_INT32", "q_quant_layer:0"), branch=inside)
-    assert find_quantized(group_rules(given)) == {("net", "c")}
+    assert find_quantized(group_operators(given)) == {("net", "c")}
     rows = paired(npu(dumped("c"), quantized=True), npy("other", quantized=True), given)
     assert [summarize(row) for row in rows] == [
         "0 q_quant_layer q_quant_layer - = ?",
@@ -84,7 +84,7 @@ def test_a_repeated_name_does_not_end_the_search_in_its_graph() -> None:
     """The branch quantizes under the same names as the model, and has one more operator between."""
     inside = (QUANT, typed("c", "DT_INT32", "q_quant_layer:0"), typed("extra", "DT_INT32", "c:0"))
     given = rules(QUANT, typed("c", "DT_INT32", "q_quant_layer:0"), branch=inside)
-    assert find_quantized(group_rules(given)) == {("net", "c"), ("branch", "c"), ("branch", "extra")}
+    assert find_quantized(group_operators(given)) == {("net", "c"), ("branch", "c"), ("branch", "extra")}
 
 
 def test_quantized_operators_have_no_rows_and_keep_their_group_number() -> None:

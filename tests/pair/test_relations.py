@@ -9,7 +9,7 @@ import pytest
 from opdiff.core.pairing import Pairing, Unpaired
 from opdiff.core.tensor import Declared
 from opdiff.pair import PairOptions, Rules, pair
-from opdiff.pair.groups import Relation, group_rules
+from opdiff.pair.groups import Relation, group_operators
 from opdiff.pair.selection import Range
 from pair.rule_files import dumped, npu, npy, op, out, paired, rules, summarize
 
@@ -23,7 +23,7 @@ SPLIT = (
     op("fc_b", originals=("fc",), is_multiop=True, inputs=("fc_a:0",), outputs=(out("fc"),)),
 )
 TILES = tuple(
-    op(name, originals=(original,), l1_number="7", inputs=("data:0",), outputs=(out(original),))
+    op(name, originals=(original,), l1_subgraph="7", inputs=("data:0",), outputs=(out(original),))
     for name, original in (("a0", "A"), ("a1", "A"), ("b0", "B"))
 )
 
@@ -43,7 +43,7 @@ TILES = tuple(
     ids=str,
 )
 def test_the_first_operator_decides_the_relation_of_a_group(operators: tuple[RuleOp, ...], relation: Relation) -> None:
-    model = group_rules(rules(*operators))
+    model = group_operators(rules(*operators))
     assert [group.relation for group in model.groups] == [relation]
 
 
@@ -59,7 +59,7 @@ def test_the_first_operator_decides_the_relation_of_a_group(operators: tuple[Rul
     ids=str,
 )
 def test_groups_are_numbered_in_the_order_of_the_file(operators: tuple[RuleOp, ...], groups: list[str]) -> None:
-    model = group_rules(rules(*operators))
+    model = group_operators(rules(*operators))
     assert [group.target_names for group in model.groups] == groups
     assert [group.index for group in model.groups] == list(range(len(groups)))
 
@@ -338,7 +338,7 @@ def test_an_unreadable_file_costs_only_its_own_tensors() -> None:
     ("originals", "cell"), [(("", "c"), "c"), (("a", "", "c"), "a,c"), (("", ""), "*"), (("",), "*"), ((), "*")]
 )
 def test_originals_without_a_name_are_not_listed(originals: tuple[str, ...], cell: str) -> None:
-    (group,) = group_rules(rules(op("x", originals=originals))).groups
+    (group,) = group_operators(rules(op("x", originals=originals))).groups
     assert group.golden_names == cell
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opdiff.core.errors import UsageError
-from opdiff.pair.groups import group_rules
+from opdiff.pair.groups import group_operators
 from opdiff.pair.selection import Range, Select, Selection, parse_range, parse_select, select
 from pair.rule_files import dumped, npu, npy, op, paired, rules
 
@@ -23,13 +23,13 @@ TEN = rules(*(op(f"o{number}", sequence=number) for number in range(11)))
     ],
 )
 def test_a_range_includes_its_end(text: str, expected: list[int]) -> None:
-    selected = select(group_rules(TEN), parse_range(text))
+    selected = select(group_operators(TEN), parse_range(text))
     assert [group.index for group in selected.groups] == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("3", [3]), ("7, 2,2 ,99", [2, 7]), ("0", [0])])
 def test_a_list_ignores_numbers_beyond_the_last_operator(text: str, expected: list[int]) -> None:
-    selected = select(group_rules(TEN), parse_select(text))
+    selected = select(group_operators(TEN), parse_select(text))
     assert [group.index for group in selected.groups] == expected
 
 
@@ -70,7 +70,7 @@ def test_malformed_lists_are_refused(text: str) -> None:
 )
 def test_a_selection_beyond_the_model_is_refused(selection: Selection, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        select(group_rules(TEN), selection)
+        select(group_operators(TEN), selection)
 
 
 def test_a_group_is_selected_as_a_whole_and_its_inputs_are_traced() -> None:

@@ -55,7 +55,7 @@ class RuleOp(Struct, frozen=True, gc=False):
         originals: the operators it was compiled from; its own name if the file has none.
         has_originals: whether the file has the originals.
         is_multiop: whether it is one of several operators compiled from one original.
-        l1_number: the number of its L1-fusion sub-graph; empty for none.
+        l1_subgraph: the number of the L1-fusion sub-graph that it belongs to; empty for none.
         graph_name: its graph; the number of the graph in the file if it has no name.
         passes: the fusion passes of the graph that created it.
         buffer_passes: the passes that fused operators through the unified buffer into it.
@@ -72,7 +72,7 @@ class RuleOp(Struct, frozen=True, gc=False):
     originals: tuple[str, ...] = ()
     has_originals: bool = False
     is_multiop: bool = False
-    l1_number: str = ""
+    l1_subgraph: str = ""
     graph_name: str = ""
     passes: tuple[str, ...] = ()
     buffer_passes: tuple[str, ...] = ()

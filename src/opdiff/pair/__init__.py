@@ -17,7 +17,7 @@ from opdiff.pair.by_rules import PairingContext, iter_pairs, iter_unknown_pairs
 from opdiff.pair.dump_index import DumpIndex
 from opdiff.pair.fusion_off import FusionOffGolden, relabel
 from opdiff.pair.golden import NamedGolden
-from opdiff.pair.groups import group_rules
+from opdiff.pair.groups import group_operators
 from opdiff.pair.manual import override
 from opdiff.pair.quantization import find_quantized, merge_quantization
 from opdiff.pair.scenario import Scenario, choose
@@ -98,13 +98,13 @@ def _prepare(rules: Rules, options: PairOptions, target: DumpIndex, golden: Dump
     first = rules.fusion or rules.quant
     if first is None:
         raise UsageError(because("pair.rules_needed"))
-    model = group_rules(first)
+    model = group_operators(first)
     quantized = find_quantized(model)
     golden_side: GoldenSide = NamedGolden(golden)
     if rules.fusion and rules.quant:
-        model = merge_quantization(model, group_rules(rules.quant))
+        model = merge_quantization(model, group_operators(rules.quant))
     if rules.fusion_off:
-        fusion_off = group_rules(rules.fusion_off)
+        fusion_off = group_operators(rules.fusion_off)
         model, golden_side = relabel(model, fusion_off), FusionOffGolden(golden, fusion_off)
     if options.selection is not None:
         model = select(model, options.selection)

@@ -122,7 +122,7 @@ def _l1_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ..
 
 def _operator_pairs(context: PairingContext, group: Group, operator: RuleOp) -> Iterator[PairingResult]:
     label = _label(group, operator)
-    others = context.model.sharing_file_form(operator.name)
+    others = context.model.names_with_same_file(operator.name)
     if others:
         yield Unpaired(label, None, None, because("pair.names_collide", name=operator.name, others=others))
         return

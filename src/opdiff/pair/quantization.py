@@ -93,7 +93,7 @@ def _merge(operator: RuleOp, peers: dict[str, tuple[RuleOp, ...]]) -> RuleOp:
         operator,
         originals=tuple(originals) or operator.originals,
         outputs=tuple(_merge_output(output, peers) for output in operator.outputs),
-        l1_number="",
+        l1_subgraph="",
     )
 
 

@@ -1,12 +1,14 @@
 """Origins of outputs as real compilers leave them: corrected, completed, or dropped.
 
-1. If the rule file names no origin for an output and no original for its operator, it keeps the operator's name.
-2. If the compiler inserted a transpose after an operator, its output is the original tensor, not its input.
-3. A fused operator that writes into the output of a concatenation (`StridedWrite`) has that of the named original.
+1. If the rule file names no origin for an output and no original for its operator, the origin has the operator's name.
+2. If the compiler inserted a transpose after an operator, the output of the transpose is the original tensor, and its
+   input is not.
+3. A fused operator that writes into the output of a concatenation (`StridedWrite`) has the output of the original that
+   its name contains.
 4. The input of the original model is the output of image preprocessing on the device (`Aipp`), not the image before it.
-5. If one original became several operators, the last of their chain has its outputs.
-6. A folded constant often has the name of an operator that reads it; if an operator that computes declares the same
-   origin, the constant loses it.
+5. If one original became a chain of operators, the last operator of the chain has the outputs of the original.
+6. A folded constant often has the name of an operator that reads it. If an operator that computes declares the same
+   origin, the constant loses the origin.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ _STRIDED_WRITE = "_StridedWrite"
 _TRANSPOSE_BEFORE = re.compile(r".+_Input\d{1,4}_?TransposeBefore")
 
 
-def complete_origins(operators: Sequence[RuleOp]) -> list[RuleOp]:
-    """Return the operators of a graph, each original once, with the origins that rules 1 to 4 give."""
+def correct_origins(operators: Sequence[RuleOp]) -> list[RuleOp]:
+    """Return the operators of a graph, with the origins that rules 1 to 4 give, and each original listed once."""
     transposed = _transposed_outputs(operators)
     moved: dict[str, set[int]] = {}
     for name, index in transposed.values():
@@ -55,12 +57,12 @@ def complete_origins(operators: Sequence[RuleOp]) -> list[RuleOp]:
     return completed
 
 
-def name_last_outputs(name: str, members: list[RuleOp], declared: Iterable[Origin]) -> list[RuleOp]:
-    """Name the outputs of the operator that ends the chain of those compiled from one original.
+def fill_origin_at_chain_end(name: str, members: list[RuleOp], declared: Iterable[Origin]) -> list[RuleOp]:
+    """Return the operators compiled from one original, with the original as the origin at the end of the chain.
 
     Args:
         name: the original.
-        members: operators compiled from it.
+        members: operators compiled from the original.
         declared: origins that the rule file declares for outputs.
     """
     working = [operator for operator in members if not operator.is_constant]
@@ -90,7 +92,7 @@ def declared_origins(operators: Iterable[RuleOp], *, constants: bool = True) -> 
     }
 
 
-def drop_origins_of_constants(operator: RuleOp, origins: set[Origin]) -> RuleOp:
+def drop_constant_origins(operator: RuleOp, origins: set[Origin]) -> RuleOp:
     """Return a constant without the origins that computing operators have; other operators are unchanged."""
     if not operator.is_constant:
         return operator
@@ -98,7 +100,7 @@ def drop_origins_of_constants(operator: RuleOp, origins: set[Origin]) -> RuleOp:
 
 
 def fill_origin(operator: RuleOp, name: str) -> RuleOp:
-    """Return the operator with this original name at every output without one; a single output if none is described."""
+    """Return the operator with this original at every output without an origin; if none is described, at output 0."""
     if operator.outputs and all(output.origin_name for output in operator.outputs):
         return operator
     outputs = tuple(replace(output, origin_name=output.origin_name or name) for output in operator.outputs)
@@ -154,6 +156,6 @@ def _transposed_outputs(operators: Iterable[RuleOp]) -> dict[str, Origin]:
 
 
 def _is_inserted_transpose(operator: RuleOp, name: re.Pattern[str]) -> bool:
-    """Return whether it is a transpose that the compiler inserted before or after another operator."""
+    """Return whether an operator is a transpose that the compiler inserted before or after another operator."""
     has_no_original = not operator.has_originals or operator.is_inserted
     return operator.op_type in _TRANSPOSES and has_no_original and bool(name.fullmatch(operator.name))

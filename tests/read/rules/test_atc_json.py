@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opdiff.core.errors import InputError
 from opdiff.core.graph import OutputDesc
-from opdiff.pair.groups import group_rules
+from opdiff.pair.groups import group_operators
 from opdiff.pair.quantization import find_quantized
 from opdiff.read.rules import atc_json, read_rule_directory, read_rules
 
@@ -69,7 +69,7 @@ def test_operator_is_read_with_everything_that_pairing_needs(tmp_path: Path) -> 
     assert (found.name, found.op_type, found.sequence, found.graph_name) == ("stem", "Conv2D", 3, "net")
     assert found.inputs == ("td:0", "w:0")
     assert (found.originals, found.has_originals) == (("c1", "r1"), True)
-    assert (found.is_multiop, found.l1_number, found.passes) == (True, "4", ("ConvReluPass",))
+    assert (found.is_multiop, found.l1_subgraph, found.passes) == (True, "4", ("ConvReluPass",))
 
 
 def test_output_without_attributes_keeps_its_position(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_any_json_gives_rules_or_an_input_error(tmp_path_factory: pytest.TempPat
         rules = read_rules(write(tmp_path_factory.mktemp("json"), content))
     except InputError:
         return
-    find_quantized(group_rules(rules))
+    find_quantized(group_operators(rules))
 
 
 def test_unnamed_graphs_are_kept_apart(tmp_path: Path) -> None:
@@ -264,6 +264,6 @@ def test_unnamed_graphs_are_kept_apart(tmp_path: Path) -> None:
     found = read_rules(write(tmp_path, {"graph": graphs}))
     assert [graph.name for graph in found.graphs] == ["", ""]
     assert [operator.graph_name for operator in found.operators()] == ["graph[0]"] * 2 + ["graph[1]"] * 2
-    model = group_rules(found)
+    model = group_operators(found)
     producers = [model.find("c", operator.graph_name) for operator in found.operators() if operator.inputs]
     assert [producer and producer.op_type for producer in producers] == ["A", "B"]

@@ -131,7 +131,7 @@ def _operator(op: ModelOp, graph_name: str) -> RuleOp:
     name = _without_slice(op.name)
     originals = _strings(op.attributes.get("_datadump_original_op_names"))
     has_originals = "_datadump_original_op_names" in op.attributes
-    l1_number = op.attributes.get("_L1_fusion_sub_graph_no")
+    l1_subgraph = op.attributes.get("_L1_fusion_sub_graph_no")
     return RuleOp(
         name,
         op.op_type,
@@ -142,7 +142,7 @@ def _operator(op: ModelOp, graph_name: str) -> RuleOp:
         (originals or ("",)) if has_originals else (name,),
         has_originals,
         op.attributes.get("_datadump_is_multiop") is True,
-        l1_number if isinstance(l1_number, str) else "",
+        l1_subgraph if isinstance(l1_subgraph, str) else "",
         graph_name,
         _strings(op.attributes.get("pass_name")),
         _strings(op.attributes.get("pass_name_ub")),

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
-from opdiff.pair.groups import group_rules
+from opdiff.pair.groups import group_operators
 from opdiff.pair.true_origins import declared_origins
 from opdiff.read.rules import read_model
 from opdiff.read.rules.model import to_rules
@@ -65,7 +65,7 @@ def read_compiled(path: str) -> CompiledModel:
         path,
         rules.origin.option("--model"),
         _originals(rules),
-        frozenset(file_safe_name(name) for name, _ in declared_origins(group_rules(rules).operators())),
+        frozenset(file_safe_name(name) for name, _ in declared_origins(group_operators(rules).operators())),
         {} if has_aipp else shapes,
         has_aipp,
     )

@@ -17,7 +17,7 @@ from opdiff.core.remote.hosts import host_of
 from opdiff.core.replay import Replay, ReplayVerdict
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.dump_index import DumpIndex
-from opdiff.pair.groups import NOT_RUN_TYPES, group_rules
+from opdiff.pair.groups import NOT_RUN_TYPES, group_operators
 from opdiff.read.graph.token_files import read_token
 from opdiff.read.rules import read_rules
 from opdiff.read.rules.parameters import read_parameters
@@ -184,7 +184,7 @@ class GraphReplayer:
         if not path:
             return None
         if path not in self._texts:
-            self._texts[path] = _Text(path, group_rules(read_rules(path)), read_parameters(path))
+            self._texts[path] = _Text(path, group_operators(read_rules(path)), read_parameters(path))
         self._texts.move_to_end(path)
         while len(self._texts) > _MAX_TEXTS_KEPT:
             self._texts.popitem(last=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.pair.groups import group_rules
+from opdiff.pair.groups import group_operators
 from opdiff.read.rules import read_rules
 from opdiff.read.rules.parameters import read_parameters
 from opdiff.workflows.golden.compiled_model import read_compiled
@@ -45,7 +45,7 @@ def read_replay_inputs(options: ReplayOptions, read_target: Callable[[], Dump]) 
     Raises:
         InputError: a file cannot be used.
     """
-    rules = group_rules(read_rules(options.rules))
+    rules = group_operators(read_rules(options.rules))
     target = read_target()
     by_type = not options.model or target.quantized
     return ReplayInputs(
