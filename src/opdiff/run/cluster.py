@@ -1,12 +1,11 @@
 """Execution on the workers of dask.distributed, in rounds of batches.
 
-jobs ──make_batches──► batches ──tasks on workers──► results
-│ files could not be read
-├──► the same on hosts that have not tried, until one can
-│ failed
-├──► its jobs, a task for each ──► results, or the reason of the failure
-│       │ worker died
-└───────┴──► one task at a time, because other tasks of the worker failed with it
+jobs ──make_batches──► batches ──tasks on workers──┬──► results
+                                                   ├──► unread: again on hosts that have not tried to read the files
+                                                   └──► failed: each job again, as a task of its own
+
+If the worker of such a task died, the task runs once more, alone: another task of the worker may have been the cause. A
+job that still fails has the reason of the failure as its result.
 """
 
 from __future__ import annotations

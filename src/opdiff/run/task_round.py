@@ -1,9 +1,9 @@
 """One round of tasks: batches are submitted in a window of bounded size, each host with a window of its own.
 
-waiting batches ──submit──► running ──► results
-├──► unread: a worker could not read the files, or has other software
-├──► failed: an exception, or workers died
-└── overdue ──► a second copy on another worker; the first result counts
+waiting batches ──submit──► running batches ──┬──► results
+                                              ├──► unread: a worker could not read the files, or has other software
+                                              ├──► failed: an exception, or workers died
+                                              └──► overdue: a second copy on another worker; the first result counts
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Place(Struct, frozen=True):
     """Where a job runs.
 
     Attributes:
-        host: the host whose disk has its data; empty for any.
-        other: another host, which has one side of it and sends that; empty for none.
+        host: the host whose disk has the data of the job; empty for any host.
+        second_host: the host that has the rest of the data, and sends it to `host`; empty for none.
     """
 
     host: str = ""
-    other: str = ""
+    second_host: str = ""
 
 
 class BatchWork(Struct, Generic[Job, Result], frozen=True):
@@ -64,10 +64,10 @@ class BatchWork(Struct, Generic[Job, Result], frozen=True):
         on_failure: returns the result of a job that no worker could do.
         nbytes: returns the amount of data of a job.
         place: returns where a job runs.
-        move: returns the jobs with the data of `Place.other`, where it runs.
-        is_unread: returns whether a worker could not read the files of a job, which another one may.
+        move: runs on `Place.second_host`, and returns the jobs with the data that this host has.
+        is_unread: returns whether a worker could not read the files of a job; another worker may be able to.
         repeatable: whether a second copy of a task may run at the same time.
-        sends_once: the function has much data; each worker gets it once, not with every task.
+        sends_once: the function has much data; each worker gets the function once, not with every task.
     """
 
     function: Callable[[Sequence[Job]], Sequence[Result]]
@@ -81,7 +81,7 @@ class BatchWork(Struct, Generic[Job, Result], frozen=True):
 
 
 class Batch(Struct, Generic[Job], frozen=True):
-    """Jobs of one task, where it runs, and hosts that could not read its files."""
+    """Jobs of one task, where the task runs, and hosts that could not read the files of the jobs."""
 
     jobs: tuple[Job, ...]
     place: Place
@@ -89,7 +89,7 @@ class Batch(Struct, Generic[Job], frozen=True):
 
 
 class Unread(Struct, Generic[Job, Result], frozen=True):
-    """A job whose files could not be read, its result, where it runs, and the hosts that have tried."""
+    """A job whose files could not be read, its result, where the job runs, and the hosts that have tried."""
 
     job: Job
     result: Result
@@ -102,7 +102,7 @@ class _Running(Struct, Generic[Job, Result]):
 
     Attributes:
         batch: the batch.
-        futures: those of its copies.
+        futures: the futures of its copies.
         submitted_at: when the last copy was submitted.
         copies: number of copies, finished ones included.
         allowed: workers that may run the last copy; empty for all.
@@ -180,10 +180,10 @@ class Round(Generic[Job, Result]):
         """Submit a batch to some workers, or to all, which includes those that join later."""
         move, place, sender = self._work.move, batch.place, self._workers.sender
         function = self._send_function() if self._work.sends_once else self._work.function
-        if not place.other or move is None:
+        if not place.second_host or move is None:
             return self._submit_task(allowed, run_task, Task.of(batch.jobs, sender, place.host), function)
-        task = Task.of(batch.jobs, sender, place.other)
-        moved = self._submit_task(self._workers.addresses(place.other), run_task, task, move)
+        task = Task.of(batch.jobs, sender, place.second_host)
+        moved = self._submit_task(self._workers.addresses(place.second_host), run_task, task, move)
         return self._submit_task(allowed, run_task, Task.of((), sender, place.host), function, moved)
 
     def _send_function(self) -> Future[Any]:
@@ -252,9 +252,9 @@ class Round(Generic[Job, Result]):
 
     def _give_up_hosts(self) -> None:
         """Let all batches fail whose hosts are gone."""
-        hosts = {running.batch.place for running in self._running.values()}
-        hosts |= {batch.place for batches in self._waiting.values() for batch in batches}
-        lost = {place: why for place in hosts if (why := self._obstacle(place)) is not None}
+        places = {running.batch.place for running in self._running.values()}
+        places |= {batch.place for batches in self._waiting.values() for batch in batches}
+        lost = {place: reason for place in places if (reason := self._obstacle(place)) is not None}
         if not lost:
             return
         for running in _distinct(self._running.values()):
@@ -269,10 +269,10 @@ class Round(Generic[Job, Result]):
 
     def _obstacle(self, place: Place) -> Reason | None:
         found = self._workers.obstacle(place.host)
-        return self._workers.obstacle(place.other) if found is None and place.other else found
+        return self._workers.obstacle(place.second_host) if found is None and place.second_host else found
 
     def _repeat_stranded(self) -> None:
-        """Submit batches again whose workers were replaced by others of the same host, with other addresses."""
+        """Submit batches again if their workers were replaced by workers of the same host with other addresses."""
         for running in _distinct(self._running.values()):
             host, avoided = running.batch.place.host, running.batch.avoided
             there = self._workers.addresses(host, avoided) if running.allowed else ()
@@ -282,24 +282,24 @@ class Round(Generic[Job, Result]):
                 self._submit(running)
 
     def _repeat_overdue(self) -> None:
-        """Submit batches again that take too long, to other workers; give them up after some copies."""
+        """Submit batches that take too long again, to workers of other hosts; give a batch up after some copies."""
         limit = max(_MIN_SECONDS_OVERDUE, _OVERDUE_RATIO * self._slowest_s)
         now = time.monotonic()
         overdue = [running for running in _distinct(self._running.values()) if now - running.submitted_at > limit]
         if not overdue:
             return
-        holders = self._holders()
+        hosts_by_task = self._hosts_by_task()
         for running in overdue:
-            busy = frozenset(holders[future.key] for future in running.futures if future.key in holders)
-            host, avoided = running.batch.place.host, running.batch.avoided | busy
+            tried = frozenset(hosts_by_task[future.key] for future in running.futures if future.key in hosts_by_task)
+            host, avoided = running.batch.place.host, running.batch.avoided | tried
             if self._work.repeatable and running.copies < _MAX_COPIES and self._workers.addresses(host, avoided):
                 running.copies += 1
-                self._submit(running, busy)
+                self._submit(running, tried)
             else:
                 self._fail(running, because("run.overdue", seconds=round(limit)))
 
-    def _holders(self) -> dict[str, str]:
-        """Return the hosts of the workers that have tasks, by key."""
+    def _hosts_by_task(self) -> dict[str, str]:
+        """Return the host that runs each task, by the key of the task."""
         try:
             processing = self._client.processing()
         except (OSError, TimeoutError):

@@ -31,7 +31,7 @@ def place_of(job: Job) -> Place:
 
 def move_jobs(jobs: Sequence[Job]) -> list[Job]:
     """Return jobs with the data of the side that is on the host of this process, for the host of the other side."""
-    return [move_side(job, place_of(job).other) for job in jobs]
+    return [move_side(job, place_of(job).second_host) for job in jobs]
 
 
 def move_side(job: Job, host: str) -> Job:
