@@ -2,7 +2,7 @@
 
     rows, graph, limits ──network──► operators with their rows
                         ──locate───► a Verdict for each row, and the errors that operators created
-                        ──ranking──► these operators by their share of the output error
+                        ──ranking──► operators with created errors, by their share of the output error
                         ──causes───► kind and evidence ──► Finding, …
                         ──coverage─► what was compared, and how well the model's outputs agree ──advice──► sentences
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 # Largest finite values of types that overflow easily.
 _LARGEST_FINITE = {"float16": 65504.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "hifloat8": 32768.0}
-# A linear fit explains an error if at most this share of it remains.
+# A linear fit explains an error if at most this share of the error remains.
 _MAX_FIT_REMAINDER = 0.3
-# A scale explains the target if it explains this share of its variance.
+# A scale explains the target if it explains this share of the variance of the target.
 _MIN_EXPLAINED_VARIANCE = 0.8
 # Relative errors above this are not a matter of precision.
 _MAX_PRECISION_ERROR = 0.25
@@ -140,7 +140,7 @@ def _is_own_input(case: Case, other: Row) -> bool:
 
 
 def _is_related(metrics: Metrics) -> bool:
-    """Return whether the target resembles its own golden tensor, so that it is no other tensor."""
+    """Return whether the target resembles its own golden tensor, so that the target is no other tensor."""
     cosine = metrics.centred_cosine if metrics.centred_cosine is not None else metrics.finite_cosine
     return cosine is not None and cosine > _MIN_RELATED_COSINE
 
@@ -152,7 +152,7 @@ def _same_memory(row: Row, other: Row) -> Reason:
 
 
 def _is_other_tensor(case: Case, other: Row) -> bool:
-    """Return whether a row of the same content is of a different tensor, not a copy of this one."""
+    """Return whether a row of the same content belongs to a different tensor, not to a copy of the bad tensor."""
     row = case.row
     if other.key is None or row.key is None or other.golden_key == row.golden_key:
         return False
@@ -160,7 +160,7 @@ def _is_other_tensor(case: Case, other: Row) -> bool:
 
 
 def _golden_differs(first: Metrics, second: Metrics | None) -> bool:
-    """Return whether the golden tensors differ; those of copies do not."""
+    """Return whether the golden tensors differ; golden tensors of copies are equal."""
     if second is None:
         return False
     tolerance = 0.01 * (first.golden_std or 1.0)
@@ -278,7 +278,7 @@ def _quantization(case: Case) -> Cause | None:
 
 
 def _precision(case: Case) -> Cause | None:
-    """The error is no larger than that of sums with few digits."""
+    """The error is no larger than the error of sums with few digits."""
     error, budget, row = case.magnitude.error, case.created.budget, case.row
     length = reduction_length(case.created.operator, case.context.rows)
     unit = max(DEFAULTS[coarser(row.target_dtype, row.golden_dtype)].noise, DEFAULTS["float16"].noise)

@@ -21,9 +21,9 @@ _NOT_BY_QUANTIZATION = frozenset({
 
 
 def possible_changes(changes: tuple[Change, ...], finding: Finding, nodes: Sequence[GraphNode]) -> tuple[Change, ...]:
-    """Return those of several changes that can cause a finding.
+    """Return the changes that can cause a finding.
 
-    Fusion of other operators changes memory and layouts, so that it may be the cause for any operator.
+    Fusion of other operators changes memory and layouts, so that fusion may be the cause for any operator.
     """
     if len(changes) < 2:
         return changes
@@ -42,7 +42,7 @@ def is_not_fused(finding: Finding, nodes: Sequence[GraphNode]) -> bool:
 
 
 def is_on_quantized_values(finding: Finding, nodes: Sequence[GraphNode]) -> bool:
-    """Return whether an operator at fault, its producers, or uncompared operators before it quantize or dequantize."""
+    """Return whether an operator at fault, a producer, or an uncompared operator before it quantizes or dequantizes."""
     by_name = {node.name: node for node in nodes}
     inputs = by_name[finding.operator].inputs if finding.operator in by_name else ()
     names = (finding.operator, *finding.before, *(text.rpartition(":")[0] for text in inputs))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MAX_REMAINDER = 0.1
 # Means of bins describe a function coarsely.
 _MAX_FUNCTION_REMAINDER = 0.45
-# A simpler pattern is preferred to one that leaves less, up to this factor.
+# A simpler pattern is preferred to a pattern that leaves less of the error, up to this factor.
 _PREFERENCE = 1.5
 
 

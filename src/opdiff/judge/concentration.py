@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 # Limits of `DeviatingElements.effective_share`: of errors in one channel, and of errors in a few elements.
 _MAX_CHANNEL_SHARE = 0.03
 _MAX_OUTLIER_SHARE = 0.004
-# In small tensors a few elements are a larger share: at most this many of at least that many.
+# In small tensors a few elements are a larger share: at most the first number of at least the second.
 _MAX_OUTLIERS = 3.5
 _MIN_ELEMENTS_FOR_OUTLIERS = 12
 # Deviating elements for each element that carries the error, at most.
 _MAX_DEVIATING_RATIO = 8
-# The error is in one slice if that has this share of it, more than this share of its elements deviates, and the slice
-# does not have most of the golden tensor, too.
+# The error is in one slice if the slice has the first share of the error, more than the second share of its elements
+# deviates, and the slice does not have most of the golden tensor, too.
 _MIN_SLICE_SHARE = 0.9
 _MIN_CARRIERS_OF_SLICE = 0.25
 _MAX_GOLDEN_SHARE = 0.5
@@ -41,7 +41,7 @@ def one_channel(case: Case) -> Cause | None:
 
 
 def is_in_slice(facts: ErrorFacts) -> bool:
-    """Return whether the error is that of one slice."""
+    """Return whether the error is in one slice."""
     if facts.slice_share < _MIN_SLICE_SHARE or facts.golden_share > _MAX_GOLDEN_SHARE:
         return False
     return facts.carriers > max(_MAX_OUTLIERS, _MIN_CARRIERS_OF_SLICE * facts.count / facts.extent)

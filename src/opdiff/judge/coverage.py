@@ -81,7 +81,7 @@ def merge_coverage(parts: Iterable[Coverage]) -> Coverage:
 
 
 def _seen_operators(rows: Sequence[Row], network: Network) -> set[str]:
-    """Return the operators of which a tensor, or one behind them, was compared."""
+    """Return the operators of which a tensor, or a tensor computed from their outputs, was compared."""
     seen: set[str] = set()
     for name, operator in reversed(network.operators.items()):
         outputs = [*operator.outputs.values(), *(edge.row for edge in operator.edges if edge.row is not None)]
@@ -112,7 +112,7 @@ def model_outputs(
 
 
 def worst_outputs(found: Iterable[ModelOutputs], missing: Iterable[str] = ()) -> ModelOutputs:
-    """Return the worst of several outputs; those that were not compared make good ones uncertain."""
+    """Return the worst of several outputs; outputs that were not compared make a good result uncertain."""
     known = [each for each in found if each.tensor]
     absent = tuple(dict.fromkeys((*(name for each in found for name in each.missing), *missing)))
     if not known:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Lower edge of the third bin and ratio of neighbouring edges, as powers of 2; see `Metrics.relative_histogram`.
 _FIRST_EDGE_POWER, _EDGE_STEP_POWER = -27, 2
-# An element deviates if its relative error is this many times the expected one, or above the second limit.
+# An element deviates if its relative error is this many times the expected error, or above the second limit.
 _DEVIATION_FACTOR = 16.0
 _DEVIATION_LIMIT = 0.25
 _MIN_ELEMENTS_PER_CHANNEL = 3

@@ -99,7 +99,7 @@ def max_inherited(
 
 
 def _noise_gain(error_model: OpErrorModel, inputs: Sequence[ErrorState], count: int) -> float:
-    """Return the factor by which noise may grow; with few elements it may grow more by chance."""
+    """Return the factor by which noise may grow; with few elements noise may grow more by chance."""
     if error_model.is_absolute:
         return error_model.noise_gain
     fewest = min([count, *(state.count for state in inputs if state.count > 0)])
@@ -150,7 +150,7 @@ def created_share(error: float, inherited: float) -> float:
 def allowed_gain(
     error_model: OpErrorModel, inputs: Sequence[ErrorState], metrics: Metrics, noise: float, budget: Budget
 ) -> float:
-    """Return the systematic relative error that an output may have; infinite if it cannot be estimated.
+    """Return the systematic relative error that an output may have; infinite if the error cannot be estimated.
 
     Rounding errors of many elements cancel in the slope of the fitted line. What is left are the slopes of the inputs
     and the rounding of weights; `noise` is the limit of the element type.

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from opdiff.core.metrics import Metrics
     from opdiff.judge.error_magnitude import ErrorMagnitude
 
-# Stands for an infinite relative error, so that it can be propagated.
+# Stands for an infinite relative error, which could not be propagated.
 _HUGE_ERROR = 1e6
-# Larger relative errors are propagated as this one, so that products with them are finite.
+# Larger relative errors are propagated as this error, so that products with errors are finite.
 _MAX_PROPAGATED_ERROR = 1e100
 
 
@@ -59,7 +59,7 @@ class ErrorState(Struct, frozen=True):
 
 
 def worst_state(inputs: Sequence[ErrorState]) -> ErrorState:
-    """Return the state with NaN or infinity at other positions, otherwise the one with the largest error."""
+    """Return the state with NaN or infinity at other positions, otherwise the state with the largest error."""
     return max(inputs, key=lambda state: (state.has_special_mismatch, state.error))
 
 
@@ -76,7 +76,7 @@ def combined_state(read: ErrorState, own: ErrorState) -> ErrorState:
 
 
 def measured_state(metrics: Metrics, magnitude: ErrorMagnitude, noise: float | None, source: str = "") -> ErrorState:
-    """State of a bad tensor with this noise; if `noise` is `None`, of a good one whose whole error is noise."""
+    """State of a bad tensor with this noise; if `noise` is `None`, of a good tensor, whose whole error is noise."""
     low, high = metrics.golden_min, metrics.golden_max
     error = min(magnitude.error, _MAX_PROPAGATED_ERROR) if magnitude.error < inf else _HUGE_ERROR
     return ErrorState(

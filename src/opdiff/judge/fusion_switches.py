@@ -30,7 +30,7 @@ def fusion_off_commands(origin: ModelOrigin) -> tuple[str, str]:
 
 
 def _kept_options(command_line: Sequence[str]) -> tuple[str, ...]:
-    """Return the options of a command line of ATC as `--name=value`, without those about output and fusion."""
+    """Return the options of a command line of ATC as `--name=value`, without the options about output and fusion."""
     kept: list[str] = []
     for argument in command_line:
         if argument.startswith("--"):

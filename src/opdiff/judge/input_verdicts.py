@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opdiff.judge.network import Operator
     from opdiff.judge.tensor_limits import MeasuredTensor, TensorLimits
 
-# An input equals the output of its producer if its error is at most this many times as large.
+# An input equals the output of its producer if the error of the input is at most this many times as large.
 _SAME_TENSOR_GROWTH = 1.25
 
 
@@ -45,7 +45,7 @@ def judge_first_seen(
 def judge_changed(
     operator: Operator, tensor: MeasuredTensor, producer_state: ErrorState, limits: TensorLimits
 ) -> JudgedTensor:
-    """Judge an input that is worse than the output of its producer: it changed in memory."""
+    """Judge an input that is worse than the output of its producer: the tensor changed in memory."""
     magnitude = tensor.magnitude
     allowed = 2 * producer_state.error + limits.noise(tensor)
     peak = 4 * producer_state.peak + PEAK_TO_RMS * allowed * magnitude.rms

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class JudgedTensor(Struct, frozen=True):
-    """Verdict for a tensor, and what follows from it for other operators.
+    """Verdict for a tensor, and what follows for other operators.
 
     Attributes:
         verdict: the verdict.
-        state: error of the tensor, for the operators that read it.
+        state: error of the tensor, for the operators that read the tensor.
         created: the error that was created at this tensor; `None` if none was.
         own_share: share of the squared error of an output that its operator created.
         added_noise: error that the operator added to an output, in units of its rounding error; `None` if unknown.
@@ -43,7 +43,7 @@ def judged_tensor(
     """
     level, reason = assessment
     is_created = origin is Origin.CREATED
-    # The row of a stand-in is that of an operator which reads the error.
+    # A stand-in is a row of another operator, which reads the error.
     shown = Origin.INHERITED if is_created and error.is_stand_in else origin
     return JudgedTensor(
         Verdict(level, reason, shown, _excess(tensor.magnitude.error, error.budget.allowed)),

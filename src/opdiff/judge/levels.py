@@ -1,4 +1,4 @@
-"""Level of one tensor by its metrics and its error budget, and the reason for it."""
+"""Level of one tensor by its metrics and its error budget, and the reason for the level."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_integer(row: Row) -> bool:
 def assess_floats(
     metrics: Metrics, magnitude: ErrorMagnitude, limit: Limit, allowed: float, allowed_peak: float
 ) -> Assessment:
-    """Return level and reason of a tensor of floats with this budget: relative error, largest absolute error."""
+    """Return level and reason of a tensor of floats, by the allowed relative error and the allowed absolute error."""
     if metrics.is_equal:
         return Level.EXACT, because("judge.all_equal")
     if magnitude.has_special_mismatch:

@@ -1,6 +1,6 @@
 """Error limits between noise, suspicious and wrong. See docs/limits.md.
 
-Defaults depend on the coarser element type of both sides. A file `opdiff.toml` can change each of them for an element
+Defaults depend on the coarser element type of both sides. A file `opdiff.toml` can change each limit for an element
 type, an operator type or operators whose names match a pattern; the most specific and then the last entry applies.
 """
 
@@ -33,8 +33,8 @@ class Limit(Struct, frozen=True):
     """Limits of one tensor.
 
     Attributes:
-        noise: relative error (Euclidean) that a simple operator may add to that of its inputs. Operators that round
-            several times may add a multiple of it.
+        noise: relative error (Euclidean) that a simple operator may add to the error of its inputs. Operators that
+            round several times may add a multiple of this error.
         peak: relative error of a single element, in addition to the noise of its operator.
         small: golden tensors whose values are all smaller than this ...
         small_error: ... may have this absolute error.

@@ -28,8 +28,8 @@ class Edge(Struct, frozen=True):
     """An input of an operator.
 
     Attributes:
-        producer: operator and index of the output that feeds it; `None` if unknown.
-        row: index of the input's own row; `None` if it was not dumped.
+        producer: operator and index of the output that feeds the input; `None` if unknown.
+        row: index of the input's own row; `None` if the input was not dumped.
     """
 
     producer: Port | None
@@ -64,8 +64,8 @@ class Network(Struct, frozen=True):
 
     Attributes:
         operators: operators by name, producers before readers.
-        readers: for each operator, the names of the operators that read it.
-        outputs: operators whose outputs are those of the network.
+        readers: for each operator, the names of the operators that read its outputs.
+        outputs: operators whose outputs are outputs of the network.
         has_known_edges: the edges are from a rule file or a graph, not guessed.
         has_edges: the edges are known, or guessed by addresses or contents, not by the order of execution alone.
     """
@@ -195,7 +195,7 @@ def _sorted(operators: dict[str, Operator], readers: dict[str, list[str]]) -> di
 
 
 def _outputs(operators: dict[str, Operator], readers: dict[str, list[str]]) -> tuple[str, ...]:
-    """Return the operators that feed a `NetOutput`, or else those without readers."""
+    """Return the operators that feed a `NetOutput`, or else the operators without readers."""
     found: dict[str, None] = {}
     for operator in operators.values():
         if operator.node.op_type == "NetOutput":

@@ -34,8 +34,8 @@ class CreatedError(Struct, frozen=True):
         budget: allowed error.
         inputs: errors of the operator's inputs.
         is_input: the tensor is an input whose producer is unknown, or that changed after it was written.
-        is_stand_in: the operator's own output was not compared; the row is that of an operator that reads it.
-        refuted_by: reader whose error is far smaller than this one would leave; the golden tensor is probably wrong.
+        is_stand_in: the operator's own output was not compared; the row belongs to an operator that reads the output.
+        refuted_by: reader whose error is far smaller than this error would cause; the golden tensor is probably wrong.
     """
 
     operator: Operator
@@ -53,7 +53,7 @@ class OperatorErrors(Struct, frozen=True):
 
     Attributes:
         inputs: errors of its inputs.
-        own_share: share of the squared error of its worst output that it created.
+        own_share: share of the squared error of its worst output that the operator created.
         magnitude: error of its worst output that was compared with the golden one.
     """
 

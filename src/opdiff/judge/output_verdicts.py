@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from opdiff.judge.network import Operator
     from opdiff.judge.tensor_limits import MeasuredTensor, TensorLimits
 
-# Uncompared operators that are remembered; each operator of a long chain would have all before it.
+# Uncompared operators that are remembered; an operator at the end of a long chain would have all of the chain.
 _MAX_UNCOMPARED = 16
 _NO_BUDGET = Budget(0.0, 0.0, 0.0)
 
@@ -77,7 +77,7 @@ class OutputJudge:
         return replace(judged, state=state, own_share=own_share, added_noise=added_noise)
 
     def judge_indices(self, tensor: MeasuredTensor, index: int, *, values_agree: bool | None) -> JudgedTensor:
-        """Judge indices that the operator returns; `values_agree` is `None` if it returns no values beside them."""
+        """Judge indices that the operator returns; `values_agree` is `None` if the operator returns no values."""
         inputs_agree = not any(state.exceeds_noise for state in self._inputs)
         limit = self._limits.of(tensor)
         assessment = assess_indices(tensor.metrics, limit, values_agree=values_agree, inputs_agree=inputs_agree)
@@ -125,7 +125,7 @@ class OutputJudge:
         return assess_floats(tensor.metrics, tensor.magnitude, limit, budget.allowed, budget.peak)
 
     def _systematic_error(self, tensor: MeasuredTensor, budget: Budget) -> Reason | None:
-        """Return the rule that a systematic error breaks, though it is small; `None` if there is none."""
+        """Return the rule that a small systematic error breaks; `None` if there is no such error."""
         metrics = tensor.metrics
         if tensor.is_integer or metrics.fit_scale is None:
             return None
@@ -136,7 +136,7 @@ class OutputJudge:
         return because("judge.systematic_scale", scale=metrics.fit_scale, allowed=allowed, count=metrics.count)
 
     def uncompared_state(self) -> ErrorState:
-        """Return the error of an output that was not compared: that of the worst input, and the rounding error."""
+        """Return the error of an output that was not compared: the error of the worst input, and the rounding error."""
         worst = worst_state(self._inputs)
         names = (*(name for state in self._inputs for name in state.uncompared), self._operator.name)
         rounding = self._operator.error_model.rounding * self._noise_limit() * self._limits.run_noise
@@ -149,7 +149,7 @@ class OutputJudge:
         )
 
     def _noise_limit(self) -> float:
-        """Return the limit of the coarsest float type that the operator reads or writes; 0 if it has none."""
+        """Return the limit of the coarsest float type that the operator reads or writes; 0 if there are no floats."""
         rows = [self._rows[row_index] for row_index in self._operator.rows if not is_integer(self._rows[row_index])]
         # A damaged file may have integers where the golden dump has floats.
         types = ((coarser(row.target_dtype, row.target_dtype), row) for row in rows if row.target_dtype)

@@ -27,7 +27,7 @@ _UNCERTAIN_WEIGHT = 0.5
 _SPECIAL_WEIGHT = 1e6
 _NO_ERRORS = OperatorErrors()
 _MAX_EXCESS = 1e6
-# A reader refutes an error if it is this many times as large as that of the reader.
+# A reader refutes an error if the error is this many times as large as the error of the reader.
 _REFUTED_RATIO = 10.0
 
 
@@ -35,9 +35,9 @@ class Ranked(Struct, frozen=True):
     """An operator that created an error.
 
     Attributes:
-        created: the worst error that it created.
-        share: share of the error of the network outputs that comes from it; `None` if they have none.
-        path: operators from it to a network output.
+        created: the worst error that the operator created.
+        share: share of the error of the network outputs that comes from the operator; `None` if they have no error.
+        path: operators from the operator to a network output.
         is_certain: its inputs are good.
     """
 
@@ -74,7 +74,7 @@ def rank(network: Network, located: Located, faulty_readers: frozenset[str] = fr
 def _refuting_reader(error: CreatedError, network: Network, located: Located, faulty_readers: frozenset[str]) -> str:
     """Return an operator that reads the tensor and whose output is too good for this error; empty for none.
 
-    Linear operators keep relative errors, and sums keep absolute ones. Others may hide them.
+    Linear operators keep relative errors, and sums keep absolute errors. Other operators may hide errors.
     """
     if error.is_input:
         return ""
@@ -94,7 +94,7 @@ def _refuting_reader(error: CreatedError, network: Network, located: Located, fa
 
 
 def _key(found: Ranked, order: dict[str, int]) -> tuple[float, ...]:
-    """Errors that no reader refutes first, then certain ones, then large shares.
+    """Sort key: errors that no reader refutes first, then certain errors, then large shares.
 
     Errors without shares are sorted by how far they are above their budgets. Similar shares and similar excesses are
     sorted by the order of execution.
@@ -142,7 +142,7 @@ def _shares(network: Network, located: Located, worst: dict[str, CreatedError]) 
 
 
 def _inherited_parts(operator: OperatorErrors) -> list[tuple[str, float]]:
-    """Return the producers of an operator, each with the part of the error that it contributes."""
+    """Return the producers of an operator, each with the part of the error that the producer contributes."""
     errors = [
         _SPECIAL_WEIGHT if state.has_special_mismatch else min(state.error * (state.rms or 1.0), sys.float_info.max)
         for state in operator.inputs
@@ -159,7 +159,7 @@ def _inherited_parts(operator: OperatorErrors) -> list[tuple[str, float]]:
 
 
 def _is_bad(network: Network, located: Located, name: str) -> bool:
-    """Return whether an operator has a bad tensor, or, if it was not compared, a bad input that was."""
+    """Return whether an operator has a bad tensor, or, if it was not compared, reads a bad tensor that was compared."""
     operator = network.operators.get(name)
     if operator is None:
         return False

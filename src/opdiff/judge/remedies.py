@@ -1,7 +1,7 @@
 """Remedies as files for compilers and quantizers.
 
-Files name operators of the original model, because that is what their consumers are given: ATC refuses a list with a
-name that the model does not have, AMCT one with a layer that it cannot quantize. See docs/remedies.md.
+Files name operators of the original model, because ATC and AMCT are given the original model. ATC refuses a list with a
+name that the model does not have, and AMCT a list with a layer that it cannot quantize. See docs/remedies.md.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _names_to_keep(findings: Sequence[Finding], nodes: Mapping[str, GraphNode]) 
 
 
 def _layers_to_skip(findings: Sequence[Finding], nodes: Mapping[str, GraphNode]) -> tuple[str, ...]:
-    """Return the quantized layers at fault, and those that were not compared before them."""
+    """Return the quantized layers at fault, and the layers before them that were not compared."""
     quantized = (finding for finding in findings if finding.kind is ErrorKind.QUANTIZATION)
     found = (nodes.get(name) for finding in quantized for name in (*finding.before, finding.operator))
     layers = dict.fromkeys(quantized_layer(node) for node in found if node is not None)
@@ -94,7 +94,7 @@ def _amct_text(layers: Sequence[str], ends: Sequence[str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Return a string of the text format of protobuf, whose escapes are those of C."""
+    """Return a string of the text format of protobuf, with the escapes of C."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(char if char.isprintable() else _octal(char) for char in escaped) + '"'
 

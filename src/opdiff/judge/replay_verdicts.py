@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _INPUT_PART = f":{Slot.INPUT}:"
 # The golden values exceed the element type of the output, in which the operator is replayed as well.
 _TOO_SMALL_TYPE = frozenset({"judge.beyond_range", "judge.saturated"})
-# Own error in units of the allowed one, without a cause, that is reported though noise hides it in the comparison.
+# Own error in units of the allowed error. A larger own error is reported without a cause, even if noise hides it.
 _MIN_HIDDEN_EXCESS = 1.5
 
 

@@ -40,7 +40,7 @@ _SINGLE_ELEMENT_FACTOR = 9.0
 def rounding_error(
     operator: Operator, rows: Sequence[Row], inputs: Sequence[ErrorState], noise_limit: float, *, quantized: bool
 ) -> float:
-    """Return the error that an operator adds by rounding; `noise_limit` is that of the coarsest type it works with."""
+    """Return the error that an operator adds by rounding; `noise_limit` is the limit of its coarsest type."""
     error_model = operator.error_model
     error = error_model.rounding * noise_limit
     if error_model.propagation is Propagation.LINEAR:
@@ -74,7 +74,7 @@ def few_sums_factor(error_model: OpErrorModel, magnitude: ErrorMagnitude, golden
 
 
 def is_quantized(operator: Operator, rows: Sequence[Row], inputs: Sequence[ErrorState]) -> bool:
-    """Return whether an operator, or one right before it that was not compared, works on small integers."""
+    """Return whether an operator, or an uncompared operator right before it, works on small integers."""
     if is_quantizing(operator.node.op_type) or any(state.is_quantized for state in inputs):
         return True
     if operator.error_model.propagation is not Propagation.LINEAR:

@@ -18,7 +18,7 @@ MAX_RUN_NOISE = 4.0
 
 
 def noise_of_run(added: Sequence[float]) -> float:
-    """Return the noise that operators of a run may add, from what each of them adds, in units of the expected noise."""
+    """Return the noise that operators of a run may add, by the noise that each adds, in units of the expected noise."""
     if len(added) < _MIN_OPERATORS_FOR_NOISE:
         return 1.0
     noisy = [noise for noise in added if noise > 1.0]

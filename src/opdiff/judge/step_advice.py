@@ -96,7 +96,7 @@ def _nothing_lost(facts: ChainFacts) -> Iterator[Reason]:
 
 
 def _lost(facts: ChainFacts, number: int) -> Iterator[Reason]:
-    """Yield where the accuracy was lost, and what shows it."""
+    """Yield where the accuracy was lost, and the evidence for the loss."""
     verdict, outputs, comparison = facts.verdicts[number], facts.outputs(number), facts.shown(number)
     if comparison is None or outputs is None:
         return
@@ -113,7 +113,7 @@ def _lost(facts: ChainFacts, number: int) -> Iterator[Reason]:
 
 
 def _error(outputs: ModelOutputs) -> Reason | None:
-    """Return the error of the outputs, as far as it is known."""
+    """Return the error of the outputs, as far as the error is known."""
     if outputs.error is None:
         return None
     return (
@@ -136,7 +136,7 @@ def _others(facts: ChainFacts) -> Iterator[Reason]:
 
 
 def _unknown(facts: ChainFacts) -> Iterator[Reason]:
-    """Yield the steps that were not compared, or too little of them; they may hold the loss."""
+    """Yield the steps that were not compared, or only in small part: the accuracy may have been lost there."""
     code = "stages.may_hold_more" if facts.culprit is not None else "stages.may_hold"
     for number, (step, verdict) in enumerate(zip(facts.steps, facts.verdicts, strict=True)):
         if verdict.loss is not Loss.UNKNOWN and verdict.shown_by is None:
@@ -164,7 +164,7 @@ def _little(facts: ChainFacts, number: int) -> Iterator[Reason]:
 
 
 def _sums(facts: ChainFacts) -> Iterator[Reason]:
-    """Yield that the errors of the steps do not add up to that of the whole chain."""
+    """Yield that the errors of the steps do not add up to the error of the whole chain."""
     errors = [step.comparison.judgement.outputs.error if step.comparison else None for step in facts.steps]
     last = facts.whole[-1].comparison
     total = last.judgement.outputs.error if last else None

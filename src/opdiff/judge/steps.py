@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import Judgement
     from opdiff.core.stages import Change, Stage, Step
 
-# An accumulated error must be this many times that of an operator at fault to be the greater problem.
+# An accumulated error must be this many times the error of an operator at fault to be the greater problem.
 _MIN_RATIO_TO_FAULT = 3.0
-# An error that a step adds to the error since the first stage multiplies it by this, at least.
+# A step that loses accuracy multiplies the error since the first stage by this factor, at least.
 _MIN_GROWTH = 2.0
 _BAD_AGREEMENTS = (Agreement.SLIGHT, Agreement.SIGNIFICANT)
 
@@ -53,7 +53,7 @@ def step_loss(judgement: Judgement) -> Loss:
 def _are_outputs_seen(judgement: Judgement) -> bool:
     """Return whether all operators lead to tensors that were compared, and the outputs agree.
 
-    Many operators of a quantized model have no counterpart, but their errors would show behind them.
+    Many operators of a quantized model have no counterpart, but their errors would show in operators that follow.
     """
     coverage = judgement.coverage
     is_data = coverage.compared > 0 and coverage.statistics <= coverage.data and not coverage.checksums
@@ -67,9 +67,9 @@ def output_error(step: Step) -> float:
 
 
 def _with_totals(number: int, steps: Sequence[Step], whole: Sequence[Step], own: Sequence[StepVerdict]) -> StepVerdict:
-    """Return the verdict for a step; if it was not compared, that of comparisons with the first stage.
+    """Return the verdict for a step; if the step was not compared, by comparisons with the first stage.
 
-    A loss between the first and a later stage is that of this step if nothing was lost before and after it.
+    A loss between the first and a later stage belongs to the step if nothing was lost before and after the step.
     """
     if own[number].loss is not Loss.UNKNOWN or (number and not _is_match(whole[number - 1])):
         return own[number]

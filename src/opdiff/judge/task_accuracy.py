@@ -38,7 +38,7 @@ class Share(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True):
-    """Accuracy of the golden run minus that of the target; `low` and `high` are its 95 % interval."""
+    """Accuracy of the golden run minus accuracy of the target; `low` and `high` are its 95 % interval."""
 
     value: float
     low: float
@@ -74,7 +74,7 @@ def disagreement_of(agreement: Share) -> Difference:
 
 
 def outcome_of(difference: Difference) -> Outcome:
-    """Return the outcome by the documented limits; `UNSURE` if the interval does not support it."""
+    """Return the outcome by the documented limits; `UNSURE` if the interval does not support the outcome."""
     size = abs(difference.value)
     is_gain = difference.value < 0
     low, high = (-difference.high, -difference.low) if is_gain else (difference.low, difference.high)

@@ -1,4 +1,4 @@
-"""Measured tensors of a network, and the limits by which each of them is judged."""
+"""Measured tensors of a network, and the limits by which each tensor is judged."""
 
 from __future__ import annotations
 

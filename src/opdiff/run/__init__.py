@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-# With less data than this, starting workers costs more than it gains.
+# With less data, starting workers costs more time than the workers save.
 _MIN_PARALLEL_BYTES = 32 << 20
 # Average size of a job from which on most of its work is done without the interpreter lock.
 _MIN_THREAD_JOB_BYTES = 1 << 20
@@ -94,9 +94,9 @@ def run_serial(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterat
 
 
 def map_jobs(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterator[Result]:
-    """Yield the result of each job, in order, by so many processes; by this one if that is 1.
+    """Yield the result of each job, in order, computed by `workers` processes; 1 stands for this process.
 
-    `function` and the jobs must be picklable if there are several.
+    `function` and the jobs must be picklable if there are several processes.
     """
     if workers <= 1 or len(jobs) <= 1:
         return map(function, jobs)

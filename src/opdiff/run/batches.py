@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 Job = TypeVar("Job")
 
-# A task of this size takes tenths of a second; one of the scheduler's tasks takes about two milliseconds.
+# A task of this size takes tenths of a second. The scheduler needs about two milliseconds for a task.
 MAX_BATCH_BYTES = 256 << 20
 MAX_BATCH_JOBS = 2000
-# Below this size more tasks cost more than they gain.
+# Below this size, dividing tasks costs more time than it saves.
 _MIN_BATCH_BYTES = 16 << 20
 _MIN_BATCH_JOBS = 25
 # Batches for each thread, so that all threads end at about the same time.
@@ -20,7 +20,7 @@ _BATCHES_PER_THREAD = 4
 
 
 def make_batches(jobs: Sequence[Job], nbytes: Callable[[Job], int], threads: int) -> list[tuple[Job, ...]]:
-    """Return batches of neighbouring jobs, those with most data first. A large job has a batch of its own."""
+    """Return batches of neighbouring jobs, batches with most data first. A large job has a batch of its own."""
     share = max(_BATCHES_PER_THREAD * threads, 1)
     max_bytes = min(max(sum(map(nbytes, jobs)) // share, _MIN_BATCH_BYTES), MAX_BATCH_BYTES)
     max_jobs = min(max(len(jobs) // share, _MIN_BATCH_JOBS), MAX_BATCH_JOBS)

@@ -38,18 +38,18 @@ _LOCAL_SETTINGS: dict[str, object] = {
 
 @contextmanager
 def open_cluster(address: str, config: str, on_workers: Callable[[int], None]) -> Iterator[Cluster]:
-    """Connect to a cluster, and disconnect at the end; workers that were started for it end too.
+    """Connect to a cluster, and disconnect at the end; workers that were started for this connection end, too.
 
-    Meanwhile files of its hosts can be read by this process.
+    While connected, this process can read files of the hosts of the cluster.
 
     Args:
         address: `tcp://host:8786`, `tls://host:8786`, a scheduler file, or `local:N` for N processes of this machine.
-        config: YAML file with settings of dask, such as those of TLS; empty for none.
+        config: YAML file with settings of dask, such as TLS settings; empty for none.
         on_workers: called with the number of workers, about once a second.
 
     Raises:
         UsageError: this is no address, or dask.distributed is not installed.
-        InputError: there is no scheduler, it has no workers, or their software differs.
+        InputError: there is no scheduler, the scheduler has no workers, or the software of the workers differs.
     """
     try:
         import dask

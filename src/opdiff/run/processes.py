@@ -51,7 +51,7 @@ def run_processes(
 def map_processes(
     function: Callable[[Job], Result], jobs: Sequence[Job], workers: int
 ) -> Generator[Result, None, None]:
-    """Yield the result of each job, in order; a few jobs are done ahead of the one that is waited for.
+    """Yield the result of each job, in order; a few jobs are done ahead of the job that is waited for.
 
     `function` and the jobs must be picklable. Errors of `function` are raised here. If a worker dies, the remaining
     jobs are done by this process.

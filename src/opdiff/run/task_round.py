@@ -32,11 +32,11 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 WORKER_DIED = "run.worker_died"
-# Tasks of each thread that are submitted at once: one that runs, and others that are there when it ends.
+# Tasks of each thread that are submitted at once: a task that runs, and tasks that are ready when it ends.
 _TASKS_PER_THREAD = 3
 # How often a task that raised an exception is repeated. A task whose worker died is repeated by the scheduler.
 _RETRIES = 2
-# A task is overdue after this time, and after this many times the time of the slowest one so far.
+# A task is overdue after this time, and after this many times the time of the slowest task so far.
 _MIN_SECONDS_OVERDUE = 300.0
 _OVERDUE_RATIO = 10.0
 _MAX_COPIES = 3
@@ -104,7 +104,7 @@ class _Running(Struct, Generic[Job, Result]):
         batch: the batch.
         futures: the futures of its copies.
         submitted_at: when the last copy was submitted.
-        copies: number of copies, finished ones included.
+        copies: number of copies, including finished copies.
         allowed: workers that may run the last copy; empty for all.
     """
 
@@ -158,7 +158,7 @@ class Round(Generic[Job, Result]):
     def _submit_some(self) -> None:
         for host, batches in [*self._waiting.items()]:
             threads = self._workers.threads(host)
-            # Tasks of a host wait for its workers here, those of any host at the scheduler.
+            # Tasks of a host wait here for workers of the host. Tasks of any host wait at the scheduler.
             window = 0 if host and not threads else self._max_tasks or max(_TASKS_PER_THREAD * threads, 1)
             while batches and self._counts[host] < window and self._client.status == "running":
                 self._submit(_Running(batches.popleft(), []))
@@ -177,7 +177,7 @@ class Round(Generic[Job, Result]):
         future.add_done_callback(self._done.put)
 
     def _submit_to(self, batch: Batch[Job], allowed: Sequence[str]) -> Future[TaskResults[Result]]:
-        """Submit a batch to some workers, or to all, which includes those that join later."""
+        """Submit a batch to some workers, or to all workers, including workers that join later."""
         move, place, sender = self._work.move, batch.place, self._workers.sender
         function = self._send_function() if self._work.sends_once else self._work.function
         if not place.second_host or move is None:
@@ -187,7 +187,7 @@ class Round(Generic[Job, Result]):
         return self._submit_task(allowed, run_task, Task.of((), sender, place.host), function, moved)
 
     def _send_function(self) -> Future[Any]:
-        """Submit the function, once for all tasks; workers that need it get it from each other."""
+        """Submit the function, once for all tasks; workers that need the function get it from each other."""
         if self._sent is None:
             self._sent = self._submit_task((), unpack_function, pack_function(self._work.function))
         return self._sent

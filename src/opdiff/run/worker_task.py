@@ -161,7 +161,7 @@ def uncancelled(jobs: Iterable[Job]) -> Iterator[Job]:
 
 
 def _is_cancelled() -> bool:
-    """Return whether this thread runs a task of a worker that was cancelled; dask lets it run."""
+    """Return whether this thread runs a task of a worker that was cancelled; dask lets the task run."""
     from distributed import get_worker
 
     try:

@@ -1,4 +1,4 @@
-"""The workers of a cluster, looked at once a second: their hosts, their threads, and which of them are gone."""
+"""The workers of a cluster, looked at once a second: their hosts, their threads, and which workers are gone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WorkerInfo(Struct, frozen=True):
 
     @property
     def host(self) -> str:
-        """The host, as far as name and address tell it: workers of one host have the same."""
+        """The host, by the name and address of the worker: workers of one host have the same host."""
         return f"{self._family}@{self.ip}"
 
     @property
@@ -45,12 +45,12 @@ class WorkerInfo(Struct, frozen=True):
         return numbered[1] if numbered else self.name
 
     def is_of(self, host: str) -> bool:
-        """Return whether this worker runs on a host, which its name or its address says; on any for an empty string."""
+        """Return whether this worker runs on a host, by its name or address; an empty string means any host."""
         return not host or host in (self.name, self._family, self.ip)
 
 
 class Workers:
-    """The workers of one scheduler; `sender` is this run, which their tasks name."""
+    """The workers of one scheduler; `sender` is the name of this run in its tasks."""
 
     def __init__(self, client: Client, on_workers: Callable[[int], None]) -> None:
         self.sender = Sender()
@@ -61,7 +61,7 @@ class Workers:
         self._seen_at: dict[str, float] = {}
 
     def look(self) -> bool:
-        """Note which workers there are, at most once a second; return whether it was time."""
+        """Note which workers there are, at most once a second; return whether they were noted now."""
         now = time.monotonic()
         if now - self._looked_at < SECONDS_PER_LOOK:
             return False
@@ -75,15 +75,15 @@ class Workers:
         return sum(worker.threads for worker in self._found if worker.is_of(host))
 
     def addresses(self, host: str = "", avoided: Collection[str] = ()) -> list[str]:
-        """Return the workers on a host, or on all, without those on avoided hosts."""
+        """Return the workers on a host, or on all hosts, without workers on avoided hosts."""
         return [worker.address for worker in self._found if worker.is_of(host) and worker.host not in avoided]
 
     def host_of(self, address: str) -> str:
-        """Return the host of a worker; its address if it is gone."""
+        """Return the host of a worker; the address of the worker if it is gone."""
         return next((worker.host for worker in self._found if worker.address == address), address)
 
     def obstacle(self, host: str = "") -> Reason | None:
-        """Return why nothing can be done on a host, or on all, any more; `None` if it can."""
+        """Return why no task can run on a host, or on any host, any more; `None` if tasks can run."""
         if self._client.status == "closed":
             return because("run.scheduler_lost")
         now = time.monotonic()

@@ -130,7 +130,7 @@ _JUDGES = {DataMode.REAL: _judge_real, DataMode.STATISTICS: _judge_statistics, D
 
 
 def _marks(row: Row, inputs: Sequence[Row]) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
-    """Return the reasons why a row is red, and those why it is yellow."""
+    """Return the reasons why a row is red, and the reasons why it is yellow."""
     red, yellow = list(_red_alone(row)), []
     for other in inputs:
         red += _red_by_input(row, other)

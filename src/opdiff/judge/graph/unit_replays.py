@@ -31,7 +31,7 @@ def with_unit_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequen
     """Return a judgement of graph mode whose findings agree with replayed operators.
 
     Proofs count for the unit in which the operator was computed again: a finding keeps the units in which it is not
-    refuted, and names those in which it is proved.
+    refuted, and names the units in which it is proved.
     """
     if not replays or judgement.misfit is not None:
         return judgement
@@ -55,7 +55,7 @@ def with_unit_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequen
 
 
 def _split(finding: Finding, by_key: ByKey) -> list[Finding]:
-    """Return the proved parts of a finding by kind, and what is left of it in units that decide nothing."""
+    """Return the proved parts of a finding by kind, and the rest of the finding, in units that decide nothing."""
     replays = {unit: by_key.get((unit, finding.operator)) for unit in finding.units}
     open_units = [unit for unit, replay in replays.items() if not _decides(finding, replay)]
     proved: list[Finding] = []
@@ -78,7 +78,7 @@ def _decides(finding: Finding, replay: Replay | None) -> bool:
 
 
 def _merged(findings: Iterable[Finding]) -> list[Finding]:
-    """Return every operator and kind once, with all its units; evidence is that of the first proved one."""
+    """Return every operator and kind once, with all its units and the evidence of the first proved finding."""
     found: dict[tuple[str, str], Finding] = {}
     for finding in sorted(findings, key=lambda finding: not finding.is_proved):
         key = finding.operator, finding.kind
@@ -151,7 +151,7 @@ def _with_inherited(
 
 
 def _first_bad(judgement: Judgement, findings: Sequence[Finding], by_key: ByKey) -> tuple[str, str]:
-    """Return the first operator at fault and its unit: as before unless it is innocent, else of the earliest token."""
+    """Return the first operator at fault and its unit: as before, or of the earliest token if innocent."""
     innocent = {
         (str(unit), name) for (unit, name), replay in by_key.items() if replay.verdict is ReplayVerdict.INNOCENT
     }

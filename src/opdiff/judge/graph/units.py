@@ -93,12 +93,12 @@ class JudgedUnit(Struct, frozen=True):
         unit: rank, token and graph.
         row_indices: indices of its rows.
         judgement: its judgement, without verdicts.
-        verdicts: verdicts for its rows, or blocks of them.
-        results: documented results of its rows, or blocks of them.
+        verdicts: verdicts for its rows, or blocks of verdicts.
+        results: documented results of its rows, or blocks of results.
         levels: the levels of its rows.
         first_bad: first operator at fault, or with a bad row; empty for none.
         failed: number of compared rows with FAIL.
-        failed_good: those of them that are good except for small values.
+        failed_good: number of these rows that are good except for small values.
     """
 
     unit: Unit
@@ -151,7 +151,7 @@ def _jobs(
     for run, row_indices in runs_of(rows):
         if run.unit is not None:
             _extend(ranges.setdefault(run.unit, []), row_indices)
-    # Verdicts of stored rows are stored beside them, unit by unit.
+    # Verdicts of stored rows are stored beside the rows, unit by unit.
     is_in_order = all(len(found) == 1 for found in ranges.values())
     encoded = isinstance(rows, StoredRows) and is_in_order
     nodes = {unit: graph.nodes for graph in graphs for unit in graph.units}
@@ -198,7 +198,7 @@ def judge_job(job: UnitsJob) -> list[JudgedUnit]:
 
 
 def _by_row(rows: Sequence[Row], kind: type[_T], parts: Sequence[tuple[Sequence[int], Sequence[Any]]]) -> Sequence[_T]:
-    """Return the values of all units in the order of the rows; blocks of them go to the file of the rows."""
+    """Return the values of all units in the order of the rows; blocks of values go to the file of the rows."""
     found = sorted(((row_indices[0], row_indices, values) for row_indices, values in parts), key=itemgetter(0))
     if isinstance(rows, StoredRows) and all(isinstance(values[0], Block) for _, _, values in found):
         stored = rows.beside(kind)
@@ -212,9 +212,9 @@ def _by_row(rows: Sequence[Row], kind: type[_T], parts: Sequence[tuple[Sequence[
 
 
 def _merge_findings(judged: Sequence[JudgedUnit]) -> tuple[Finding, ...]:
-    """Return every finding once, with its units: the one that is described first, then the others in order.
+    """Return every finding once, with its units: the unit that is described first, then the others in order.
 
-    An error of an early token may affect all later ones, so it comes first; merely suspicious findings come last.
+    An error of an early token may affect all later tokens, so that it comes first. Merely suspicious findings are last.
     """
     found: dict[tuple[str, str], Finding] = {}
     for level in (Level.WRONG, Level.SUSPICIOUS):
