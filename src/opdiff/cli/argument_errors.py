@@ -18,12 +18,12 @@ _MESSAGES = {
     "cli.invalid_value": r"invalid (?P<type>\S*) value: (?P<value>.*)",
     "cli.not_allowed_with": r"not allowed with argument (?P<other>.*)",
 }
-_OF_ARGUMENT = re.compile(r"argument (?P<name>\S+): (?P<problem>.*)", re.DOTALL)
+_OF_ARGUMENT = r"argument (?P<name>\S+): (?P<problem>.*)"
 
 
 def translated(message: str) -> str:
     """Return a message of argparse in the chosen language; unchanged if it is none of the known ones."""
-    about = _OF_ARGUMENT.fullmatch(message)
+    about = re.fullmatch(_OF_ARGUMENT, message, re.DOTALL)
     if about:
         return said("cli.of_argument", name=about["name"], problem=translated(about["problem"]))
     found = ((code, re.fullmatch(pattern, message, re.DOTALL)) for code, pattern in _MESSAGES.items())

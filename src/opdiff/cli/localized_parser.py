@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 # A command of an example, and a remark behind two or more blanks, if any.
-_EXAMPLE = re.compile(r"(?P<command>  \S.*?(?: {2,}|$))(?P<remark>.*)")
+_EXAMPLE = r"(?P<command>  \S.*?(?: {2,}|$))(?P<remark>.*)"
 _CHINESE_HELP = os.path.join(os.path.dirname(__file__), "help_zh.json")
 
 
@@ -97,7 +97,7 @@ def help_key(text: str | None) -> str:
 
 def split_example(line: str) -> tuple[str, str]:
     """Return the command of an example with the blanks behind it, and the remark; other lines are remarks."""
-    found = _EXAMPLE.fullmatch(line)
+    found = re.fullmatch(_EXAMPLE, line)
     return (found["command"], found["remark"]) if found else ("", line)
 
 

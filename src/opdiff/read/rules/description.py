@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 _SNIFFED_NBYTES = 4096
 _MAX_MESSAGE_NBYTES = 2 << 30
 _ZIP_SIGNATURE = b"PK\x03\x04"
-_FIRST_FIELD = re.compile(rb"(?:\s+|#[^\n]*\n)*([a-z_]+)\s*[:{<]")
+_FIRST_FIELD = rb"(?:\s+|#[^\n]*\n)*([a-z_]+)\s*[:{<]"
 # JSON may be UTF-16 or UTF-32.
-_JSON = re.compile(rb"(?:\xef\xbb\xbf|\0\0\xfe\xff|\xff\xfe|\xfe\xff)?[\s\0]*(?:[{\[]|\Z)")
+_JSON = rb"(?:\xef\xbb\xbf|\0\0\xfe\xff|\xff\xfe|\xfe\xff)?[\s\0]*(?:[{\[]|\Z)"
 # A message begins with a name; its length may look like a bracket.
-_MESSAGE = re.compile(rb"\n[{\[][^\s\0\"{}\[\]]")
+_MESSAGE = rb"\n[{\[][^\s\0\"{}\[\]]"
 _TEXT_FIELDS = frozenset({b"graph", b"name", b"op", b"attr"})
 
 
@@ -90,9 +90,9 @@ def _kind_of(start: bytes) -> ModelKind | None:
         return ModelKind.OM
     if start.startswith(_ZIP_SIGNATURE):
         return ModelKind.OM2
-    if _JSON.match(start) and not _MESSAGE.match(start):
+    if re.match(_JSON, start) and not re.match(_MESSAGE, start):
         return ModelKind.JSON
-    field = _FIRST_FIELD.match(start)
+    field = re.match(_FIRST_FIELD, start)
     if field and field[1] in _TEXT_FIELDS:
         return ModelKind.TEXT
     if field and field[1] == b"ir_version":
