@@ -8,6 +8,8 @@ import time
 from multiprocessing import parent_process
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from opdiff.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,6 +83,17 @@ def double_each(numbers: Sequence[int]) -> list[int]:
 def double_each_slowly(numbers: Sequence[int]) -> list[int]:
     """Return twice each number after a pause for each."""
     return [double_slowly(number) for number in numbers]
+
+
+class MultiplyEach(Struct, frozen=True):
+    """A function with much data: it multiplies each number of a batch by the size of the data, after a pause."""
+
+    data: bytes
+
+    def __call__(self, numbers: Sequence[int]) -> list[int]:
+        """Return the products."""
+        time.sleep(0.02 * len(numbers))
+        return [len(self.data) * number for number in numbers]
 
 
 def double_each_or_die(numbers: Sequence[int]) -> list[int]:

@@ -19,6 +19,7 @@ from opdiff.run.connection import open_cluster
 from opdiff.run.task_round import BatchWork, Place, Round
 from worker_functions import (
     DEADLY,
+    MultiplyEach,
     double_each,
     double_each_or_die,
     double_each_or_fail,
@@ -124,6 +125,19 @@ def test_killed_worker_costs_no_result(cluster: ClusterProcesses) -> None:
         results = dict(connection.run(work(double_each_slowly), range(200)))
     assert cluster.workers["w1"].poll() is not None
     assert results == {job: 2 * job for job in range(200)}
+
+
+def test_function_with_much_data_is_sent_once_and_survives_a_worker(cluster: ClusterProcesses) -> None:
+    sent = MultiplyEach(os.urandom(12 << 20))
+    work: BatchWork[int, object] = BatchWork(
+        sent, lambda _job, reason: reason.code, lambda _job: 1 << 20, sends_once=True
+    )
+    with connected(cluster) as connection:
+        Timer(0.5, cluster.kill, ["w1"]).start()
+        results = dict(connection.run(work, range(200)))
+        assert_no_tasks(connection)
+    assert cluster.workers["w1"].poll() is not None
+    assert results == {job: len(sent.data) * job for job in range(200)}
 
 
 def test_a_cluster_without_workers_gives_every_job_the_reason(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
@@ -15,7 +15,6 @@ from opdiff.run.worker_task import software_versions, version_differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
 
     from distributed import Client, LocalCluster
 
@@ -23,6 +22,8 @@ _LOCAL = re.compile(r"local:([1-9][0-9]{0,2})")
 _ADDRESS = re.compile(r"[a-z]+://.+")
 _MAX_SECONDS_UNTIL_WORKERS = 30.0
 _MAX_LISTED_WORKERS = 3
+# Rules of large models are sent once, compressed; dask warns of data that it takes for a mistake.
+_OWN_SETTINGS: dict[str, Any] = {"distributed": {"admin": {"large-graph-warning-threshold": "1GB"}}}
 # Settings of dask for workers of this machine, which nobody watches by a browser.
 _LOCAL_SETTINGS: dict[str, object] = {
     # Nothing is served by HTTP; dask opens that port in any case.
@@ -56,7 +57,8 @@ def open_cluster(address: str, config: str, on_workers: Callable[[int], None]) -
         import distributed  # noqa: F401  settings of dask are read before a connection is made
     except ImportError as error:
         raise UsageError(because("run.needs_dask")) from error
-    with dask.config.set(dask.config.merge(dask.config.config, _read_config(config))), _connect(address) as client:
+    settings = dask.config.merge(dask.config.config, _OWN_SETTINGS, _read_config(config))
+    with dask.config.set(settings), _connect(address) as client:
         _check_workers(client, address)
         cluster = Cluster(client, on_workers)
         with reachable_hosts(cluster.call):
