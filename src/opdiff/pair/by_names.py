@@ -23,7 +23,7 @@ _SAME_NAME = because("pair.same_name")
 
 
 def iter_plain_pairs(target: Dump, golden: Dump) -> Iterator[PairingResult]:
-    """Yield the pairs of the target's operators, oldest first, then of those that only the golden dump has."""
+    """Yield the pairs of the target's operators, oldest first, then of operators that only the golden dump has."""
     names = [*target.operators, *(name for name in golden.operators if name not in target.operators)]
     for index, name in enumerate(names):
         target_op, golden_op = target.operators.get(name), golden.operators.get(name)

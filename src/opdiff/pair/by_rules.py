@@ -108,7 +108,7 @@ def _split_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp,
 
 
 def _l1_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[PairingResult]:
-    """Yield the pairs of the first and the last operator that ran; those between work on parts of the same tensors."""
+    """Yield the pairs of the first and the last operator that ran; those between work on tiles of the tensors."""
     dumped = [(dump.timestamp, operator) for operator in operators if (dump := context.target.find(operator.name))]
     if not dumped:
         reason = all_of(_no_file(context, operator) for operator in operators)

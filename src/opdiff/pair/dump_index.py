@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _WORD = r"[a-z]+|[0-9]+"
 _MAX_CANDIDATES = 32
-# A search takes milliseconds, and a run in which no name fits has tens of thousands of them.
+# A search takes milliseconds, and a run in which no name fits needs tens of thousands of searches.
 _MAX_SEARCHES = 256
 
 
 class NameIndex:
-    """Search for the most similar name among those that share a word or a number with it."""
+    """Search for the most similar name among names that share a word or a number with the given name."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._found: dict[str, str | None] = {}

@@ -59,7 +59,7 @@ class _OriginalTensors(Struct, frozen=True):
 
     Attributes:
         outputs: golden operator and output number by original operator and output number.
-        whole: the golden operator all of whose outputs are those of an original operator.
+        whole: the golden operator that has all outputs of an original operator.
         readers: golden operators and input numbers that read a golden output, in the order of execution.
     """
 
@@ -77,7 +77,7 @@ class FusionOffGolden:
         self._tensors = _index_tensors(fusion_off)
 
     def find(self, origin: OriginalTensor) -> Found | Reason:
-        """Return the golden output that holds an original tensor, or the golden input that reads it."""
+        """Return the golden output that holds an original tensor, or the golden input that holds it."""
         output = self._find_output(origin)
         if output is None:
             return self._no_output(origin)
@@ -121,7 +121,7 @@ def _index_tensors(fusion_off: GroupedModel) -> _OriginalTensors:
             source = parse_input(entry)
             if source is not None:
                 tensors.readers.setdefault(source, []).append((operator.name, index))
-        # The compiler numbers the operators it inserts: those of equal names in two models need not be the same.
+        # The compiler numbers the operators that it inserts: equal names in two models need not mean the same operator.
         if operator.op_type not in FORWARDING_TYPES or operator.has_originals:
             _add_outputs(operator, tensors)
     return tensors

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Found(Struct, frozen=True):
-    """A golden tensor; `evidence` leads from the original tensor to it and is empty when the names are equal."""
+    """A golden tensor; `evidence` leads from the original to the golden tensor; empty if the names are equal."""
 
     key: TensorKey
     tensor: Tensor
@@ -41,7 +41,7 @@ class NamedGolden:
         self._index = index
 
     def find(self, origin: OriginalTensor) -> Found | Reason:
-        """Return the output of the operator of that name, or the reason why there is none."""
+        """Return the output of the operator of this name, or the reason why there is no such output."""
         return find_output(self._index, origin.name, origin.index)
 
 

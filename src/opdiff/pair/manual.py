@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def override(
     found: Iterable[PairingResult], pairs: Sequence[ManualPair], target: DumpIndex, golden: DumpIndex
 ) -> tuple[PairingResult, ...]:
-    """Return the pairs that were found, with the user's pairings in place of those for the same target tensors.
+    """Return the pairs that were found, with the user's pairings in place of pairs with the same target tensors.
 
     Raises:
         UsageError: a pairing names a tensor that does not exist.
@@ -74,7 +74,7 @@ def _add(rows: list[PairingResult], pair: ManualPair, target: DumpIndex, golden:
 def _find_tensor(index: DumpIndex, key: TensorKey, side: str) -> Tensor | Reason:
     """Return the tensor, or the reason why its file cannot be read.
 
-    The tensors of an unreadable file are not known, so that it may contain any of them.
+    The tensors of an unreadable file are not known, so that the file may contain any tensor.
     """
     operator = _find_operator(index, key, side)
     tensors = operator.tensors(key.slot)

@@ -23,7 +23,7 @@ _DEQUANT_DTYPES = frozenset({"DT_FLOAT", "DT_FLOAT16", "DT_BF16"})
 
 
 class _State(StrEnum):
-    """State of an output: of a quantizing operator, of a dequantizing one, between the two, or outside of them."""
+    """State of an output: of a quantizing operator, of a dequantizing operator, between the two, or outside."""
 
     QUANTIZED = "quantized"
     DEQUANTIZED = "dequantized"

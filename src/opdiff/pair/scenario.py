@@ -68,7 +68,7 @@ def choose(target: Dump, golden: Dump, given: frozenset[str]) -> Scenario:
         InputError: these two kinds of dumps cannot be compared.
         UsageError: they need other rule files.
     """
-    # The names of a fake-quantized model need not show that it is one; a quantization file does.
+    # The names of a fake-quantized model need not show the quantization; a quantization file shows it.
     quantized = target.quantized or (target.kind is DumpKind.ARRAYS and "quant" in given)
     table = _RULES.get((target.kind, quantized, golden.kind, golden.quantized))
     if table is None:

@@ -50,7 +50,7 @@ def _node(operator: RuleOp) -> GraphNode:
 def _graph_by_addresses(target: Dump) -> tuple[GraphNode, ...]:
     """Return the operators of a dump, oldest first. An input has the address of the output that feeds it.
 
-    Memory is reused, so the last output written to the address counts, and only if it has as many bytes.
+    Memory is reused, so that the last output written to the address counts, and only if it has the size of the input.
     """
     writers: dict[tuple[int, int], str] = {}
     nodes = []
@@ -93,7 +93,7 @@ def _has_outputs(dump: Dump, name: str) -> bool:
 
 
 def _merged(own: tuple[str, ...], golden: tuple[str, ...], missing: Mapping[str, GraphNode]) -> tuple[str, ...]:
-    """Return the inputs of an operator; those from missing operators are taken from the golden dump."""
+    """Return the inputs of an operator; inputs from missing operators are taken from the golden dump."""
     pairs = zip_longest(own, golden[: len(own)], fillvalue="")
     return tuple(theirs if theirs.rpartition(":")[0] in missing else ours for ours, theirs in pairs)
 

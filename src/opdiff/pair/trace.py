@@ -1,7 +1,7 @@
 """From a tensor of the target to the tensor of the original model that it should equal.
 
-The origin of an output is the one that its description declares. An input is the output of its producer. Cast and
-TransData change the storage and not the values, so their output may be compared with their input.
+The description of an output declares its origin. An input is the output of its producer. Cast and TransData
+change the storage and not the values, so that their output may be compared with their input.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _INSERTED_TYPES = FORWARDING_TYPES | {"Reshape", "SqueezeV2", "UnsqueezeV2"}
 
 
 class OriginalTensor(Struct, frozen=True):
-    """A tensor of the original model with the evidence for it; prints `c1:0`.
+    """A tensor of the original model, with the evidence that it is the origin; prints `c1:0`.
 
-    Inserted operators sometimes have the name of the operator that reads them, so the origin they declare is doubtful.
+    Inserted operators sometimes have the name of their reader, so that the origin that they declare is doubtful.
     """
 
     name: str

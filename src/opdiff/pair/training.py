@@ -31,7 +31,7 @@ class ModelFolder(Struct, frozen=True):
 
 
 class BatchJob(Struct, frozen=True):
-    """A folder to compare with its rules; `note` is a reason for doubt about them."""
+    """A folder to compare with its rules; `note` is a reason to doubt that the rules belong to the folder."""
 
     folder: ModelFolder
     rules: RuleFile

@@ -1,7 +1,7 @@
 """Assignment of unnamed tensors by the arguments of the FX nodes that read them.
 
-Most tensors have a name. The others are graph inputs, and results that FX did not write. The FX nodes of their readers
-have them as arguments.
+Most tensors have a name. Unnamed tensors are graph inputs, and results that FX did not write. They are arguments of the
+FX nodes of their readers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opdiff.pair.graph.matches import Edge, Matches
 
     Argument = tuple[int, int]
-    # Values that an edge may have, and for each node that reads it which of its arguments they are.
+    # Values that an edge may have, and for each node that reads the edge the arguments that have these values.
     Options = dict[FxValue, list[tuple[str, frozenset[Argument]]]]
 
 _BY_ARGUMENT, _BY_CONTENT = 0.95, 0.6
@@ -38,8 +38,8 @@ class Read(Struct, frozen=True):
     Attributes:
         edge: the edge, produced outside of these operators.
         chain: operators that move its elements on the way to its reader.
-        reader: the operator that computes with it.
-        index: which input of the reader it is.
+        reader: the operator that computes with the edge.
+        index: which input of the reader the edge is.
     """
 
     edge: Edge
@@ -142,7 +142,7 @@ class ArgumentMatcher:
         return best
 
     def _possible_nodes(self, owner: TextOp) -> Iterable[str]:
-        """The named node first, then earlier ones that returned the same value, the latest first."""
+        """The named node first, then earlier nodes that returned the same value, the latest first."""
         named = _node(owner)
         nodes: dict[str, None] = {named: None} if self._values.arguments(named) else {}
         for index in range(len(owner.output_names)):
@@ -173,7 +173,7 @@ class ArgumentMatcher:
     # Options
 
     def _options(self, edge: Edge, uses: list[Use]) -> Options:
-        """Values that an edge may have: those that most of its readers have as an argument."""
+        """Values that an edge may have: values that are arguments of most of its readers."""
         options: Options = defaultdict(list)
         for use in uses:
             for value, arguments in self._accepted(use).items():

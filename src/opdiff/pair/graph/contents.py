@@ -1,7 +1,7 @@
 """Numbers of tensors at sampled positions, to tell whether two files hold the same tensor.
 
-Positions are flat, row-major and logical. Small tensors are taken whole; of large ones only samples are read, so that
-the cost does not grow with the tensor. Tensors known by their extremes alone are compared by these.
+Positions are flat, row-major and logical. Small tensors are taken whole; of large tensors only samples are read, so
+that the cost does not grow with the tensor. Tensors known by their extremes alone are compared by the extremes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_WHOLE = 4096
 
 SAMPLES = 1024
 _EXTREMES = "extremes"
-# A relative difference that no rounding makes, and the share of elements that must have it.
+# A relative difference that no rounding makes, and the share of elements that must have this difference.
 _CLEAR, _MANY = 0.1, 0.1
 # Element types that FX writes in a wider type.
 _WRITTEN_AS = {"bfloat16": "float32"}
@@ -100,7 +100,7 @@ def moved_key(stored: Stored, elements: int | None, source: PositionMap | None, 
         stored: the tensor that is moved.
         elements: number of elements after the movement.
         source: the position in the tensor of each position after the movement; `None` for the same order.
-        dtype: the element type after the movement; empty for the same. Numbers are rounded to it.
+        dtype: the element type after the movement; empty for the same. Numbers are rounded to this type.
     """
     if stored.extremes is not None:
         return Key(_EXTREMES, 0, repr(tuple(float(number) for number in stored.extremes)).encode())
@@ -172,7 +172,7 @@ def are_different(before: Stored, after: Stored, source: PositionMap, dtype: str
 
 
 def sample(stored: Stored, positions: AnyArray) -> AnyArray | None:
-    """Return the stored codes at flat positions; `None` if they cannot be read in this order."""
+    """Return the stored codes at flat positions; `None` if the codes cannot be read in this order."""
     import numpy as np
 
     tensor = stored.tensor
@@ -214,7 +214,7 @@ def _converted(codes: AnyArray, dtype: str, wanted: str) -> AnyArray | None:
 # A network has few different sizes.
 @lru_cache(maxsize=256)
 def _positions(elements: int) -> AnyArray:
-    """All positions of a small tensor, the same random ones of every large tensor of this size; read-only."""
+    """All positions of a small tensor; the same random positions of every large tensor of one size; read-only."""
     import numpy as np
 
     if elements <= MAX_WHOLE:

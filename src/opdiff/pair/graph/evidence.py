@@ -5,9 +5,9 @@ From the strongest evidence:
 1. Names: the text names the FX tensor on the descriptor.
 2. Movements: an operator that only moves elements joins two tensors. Its result on a golden tensor is looked up
    among the golden files.
-3. Arguments: an FX node and the operators it became read the same tensors. Known ones are left out; shapes, element
+3. Arguments: an FX node and the operators it became read the same tensors. Known tensors are left out; shapes, element
    types, all readers and the names of descriptors (`bias`, `gamma`) decide on the others.
-4. Content: of several candidates the one with the target's numbers, with low confidence.
+4. Content: of several candidates the tensor with the target's numbers, with low confidence.
 
 Positions and equal element counts are no evidence.
 """

@@ -106,7 +106,7 @@ class FxPairing:
         return found
 
     def _unreadable(self, edge: Edge) -> Partner | None:
-        """The named file, if it is there and cannot be read."""
+        """The named file, if it exists and cannot be read."""
         name = FX_TENSOR.fullmatch(self._graph.fx_name(*edge))
         golden = self._tensors.get((name[1], Slot.OUTPUT, int(name[2]), 0)) if name else None
         if name is None or golden is None or not golden.problem:
@@ -154,7 +154,7 @@ class FxPairing:
 
 
 def stored(tensor: SideTensor) -> Stored:
-    """Return the data of a tensor, or its extremes where these are all that is known."""
+    """Return the data of a tensor, or its extremes where only they are known."""
     figures = tensor.stats
     if tensor.tensor is not None or figures is None or figures.minimum is None or figures.maximum is None:
         return Stored(tensor.tensor)
@@ -179,7 +179,7 @@ def input_edges(op: GraphOp, resolved: ResolvedOp, graph: TextGraph) -> list[Edg
 
 
 def updated_output(op: TextOp, edge: Edge) -> int | None:
-    """Return the output that an operator writes to the memory of an input; `None` if it does not."""
+    """Return the output that an operator writes to the memory of an input; `None` if it writes to none."""
     names = [given.name for given, source in zip(op.input_descriptors, op.inputs, strict=False) if source == edge]
     outputs = [descriptor.name for descriptor in op.output_descriptors]
     return next((outputs.index(name) for name in names if name in outputs), None)

@@ -1,4 +1,4 @@
-"""Tensors of an FX run, each with all files that hold it.
+"""Tensors of an FX run, each with all files that hold the tensor.
 
 FX writes the inputs and outputs of every node, so one tensor is in many files: as the output of its node, as input of
 each reader, and, in another shape, of views. Files with the same numbers in the same order are one value here.
@@ -47,12 +47,12 @@ class FxValue:
     _can_be_graph_input: bool | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        """Collect the shapes: a value that many nodes read is asked for them often."""
+        """Collect the shapes, because a value that many nodes read is asked for its shapes often."""
         self._shapes = {file.stored.shape for file in self.files}
 
     @property
     def can_be_graph_input(self) -> bool:
-        """Whether a graph input may have it: it was read before any node returned it, or has no identity.
+        """Whether a graph input may have the value: it was read before any node returned it, or has no identity.
 
         A bias of zeros has the content of every other tensor of zeros.
         """
@@ -66,7 +66,7 @@ class FxValue:
         return self.files[0].stored
 
     def has_shape(self, shape: Shape | None) -> bool:
-        """Return whether a file of it has this shape; unknown extents are negative, unknown shapes fit."""
+        """Return whether a file of the value has this shape; unknown extents are negative, unknown shapes fit."""
         return shape is None or shape in self._shapes or any(_fits(known, shape) for known in self._shapes)
 
     def outputs(self) -> Iterator[FxFile]:
@@ -100,7 +100,7 @@ class FxValues:
         return self._by_file[file[:4]][0]
 
     def find_output(self, node: str, index: int) -> tuple[FxValue, FxFile] | None:
-        """Return a result of a node, and its file; `None` if it was not dumped."""
+        """Return a result of a node, and its file; `None` if the result was not dumped."""
         return self._by_file.get((node, Slot.OUTPUT, index, 0))
 
     def find(self, key: Key | None) -> list[FxValue]:

@@ -1,4 +1,4 @@
-"""Golden values of the edges of a graph, as far as names and movements tell them.
+"""Golden values of the edges of a graph, as far as names and movements determine them.
 
 An edge is a tensor of the graph: its producer and the number of the output.
 """
@@ -43,10 +43,10 @@ class Match(Struct, frozen=True):
 
 
 class Matches:
-    """Golden values of edges, and the values that follow from them."""
+    """Golden values of edges, and values of further edges that follow from them."""
 
     def __init__(self, graph: TextGraph, values: FxValues, dumped: Mapping[Edge, Stored]) -> None:
-        """Take the names of the text and follow movements from them.
+        """Take the names of the text and follow movements from the named edges.
 
         Args:
             graph: the graph.
@@ -171,14 +171,14 @@ class Matches:
             self._found[source] = _converted(known, op)
 
     def moved(self, value: FxValue, chain: Iterable[TextOp], source: Edge) -> FxValue | None:
-        """Return the result of moving a golden value from an edge through operators, if FX has it."""
+        """Return the result of moving a golden value from an edge through operators, if FX has the result."""
         dtype = value.stored.dtype
         for op in chain:
             dtype = self.dtype((op.name, 0)) or dtype if op.op_type == CAST else dtype
         return self._found_at(value, self._path(chain, source), dtype)
 
     def moved_back(self, value: FxValue, chain: Iterable[TextOp], source: Edge) -> FxValue | None:
-        """Return the golden value at an edge from which operators make another one, if FX has it."""
+        """Return the golden value at an edge from which operators make another golden value, if FX has it."""
         path = self._path(chain, source)
         dtype = value.stored.dtype
         for op in chain:

@@ -34,7 +34,7 @@ class ResolvedOp(Struct, frozen=True, dict=True):
 
     @property
     def is_fused(self) -> bool:
-        """Whether it stands for several operators."""
+        """Whether the dumped operator stands for several operators."""
         return len(self.operators) > 1
 
     @property
@@ -44,7 +44,7 @@ class ResolvedOp(Struct, frozen=True, dict=True):
 
     @cached_property
     def external_inputs(self) -> tuple[tuple[TextOp, int], ...]:
-        """Its inputs, as part and index: those that do not come from another part."""
+        """Inputs that do not come from another part, as part and index."""
         inner = {op.name for op in self.operators}
         return tuple(
             (op, index)
@@ -55,7 +55,7 @@ class ResolvedOp(Struct, frozen=True, dict=True):
 
 
 class GraphNames:
-    """Operators of a graph by the file form of their names; those of all its tokens, which mostly are the same."""
+    """Operators of a graph by the file form of their names, for all tokens: tokens mostly have the same operators."""
 
     def __init__(self, graph: TextGraph) -> None:
         self._graph = graph
@@ -68,7 +68,7 @@ class GraphNames:
                 _add(self._by_last_part, file_safe_name(op.name.rpartition("/")[2]), op)
 
     def resolve(self, op: GraphOp) -> ResolvedOp | None:
-        """Return the operators that a dumped one stands for; `None` when the graph has none of that name."""
+        """Return the operators that a dumped operator stands for; `None` if the graph has no operator of its name."""
         key = op.name, op.full_name
         if key not in self._resolved:
             self._resolved[key] = self._resolve(op)

@@ -22,9 +22,9 @@ def dtype_of_number(number: int) -> str:
 
 
 def are_alike(first: str, second: str) -> bool:
-    """Return whether two element types can be those of one tensor in two runs; unknown ones can.
+    """Return whether one tensor can have these element types in two runs; an unknown type fits any.
 
-    A run may compute in other widths than the other one, but floats stay floats.
+    The widths of the two runs may differ, but floats stay floats.
     """
     return first not in BY_NAME or second not in BY_NAME or BY_NAME[first].kind is BY_NAME[second].kind
 

@@ -50,7 +50,7 @@ def pair_token(
 ) -> tuple[Pair, ...]:
     """Return the rows of one token: target operators as they were dumped, then golden operators without partner.
 
-    `names` are those of the graph, if other tokens of it were paired before.
+    `names` are the names of the graph, if other tokens of the graph were paired before.
     """
     if golden is None:
         reason = because("pair.no_token")
@@ -176,7 +176,7 @@ def _pair_fused(op: GraphOp, resolved: ResolvedOp, token: _Token, stack: str) ->
 
 
 def _ge_input(source: tuple[TextOp, int] | None, resolved: ResolvedOp, token: _Token) -> Partner | Reason:
-    """Return the input of the part that reads it, else the output of its producer."""
+    """Return the input of the part that reads a tensor, else the output of its producer."""
     if source is None:
         return because("pair.fewer_inputs", parts=resolved.names)
     part, index = source

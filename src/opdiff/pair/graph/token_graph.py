@@ -28,7 +28,7 @@ def token_graph(operators: Iterable[GraphOp], graph: TextGraph) -> tuple[GraphNo
     nodes: list[tuple[int, GraphNode]] = []
     number = -1
     for op, found in dumped.values():
-        # An operator that is not in the text follows the one dumped before it.
+        # An operator that is not in the text follows the operator that was dumped before it.
         number = max(part.number for part in found.operators) if found else number
         nodes.append((number, _node(op, found, owners)))
     nodes += [

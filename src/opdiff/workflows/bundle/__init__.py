@@ -1,1 +1,1 @@
-"""Everything about one operator in one archive: what it read and wrote, what is expected, how to compute it."""
+"""Everything about one operator in one archive: its inputs and outputs, the expected outputs, and how to compute it."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Axes = tuple[SplitAxis, ...]
     Progress = Callable[[int], None]
 
-# While the kernel measures this many pairs, the next ones are prepared.
+# While the kernel measures this many pairs, the next pairs are prepared.
 _PAIRS_PER_CALL = 300
 _COMPLEX_PARTS = SplitAxis(2, 1, 1, 0)
 
@@ -80,7 +80,7 @@ class Summed(Struct, frozen=True):
 def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterator[Summed | Reason | None]:
     """Yield the sums of every job in order, or why there are none; `None` if the kernel does not support the pair.
 
-    While the kernel measures some pairs, the next ones are prepared, and the results of the previous ones are yielded.
+    While the kernel measures some pairs, the next pairs are prepared, and earlier results are yielded.
     """
     # Layers of a network repeat: pairs with equal descriptions are aligned once.
     known: dict[object, _Aligned | OpdiffError | None] = {}

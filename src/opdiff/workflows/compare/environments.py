@@ -132,7 +132,7 @@ def graph_differences(
     target: GraphTree, golden: GraphTree, ours: TextGraph | None, theirs: TextGraph | None
 ) -> Iterator[Reason]:
     """Yield the differences that directories and graph texts, one of each side, record."""
-    # FX dumps got folders of ranks later than those of the graph engine.
+    # FX dumps got folders of ranks later than dumps of the graph engine.
     if golden.kind is GraphKind.GE or not target.has_ranks:
         yield from _difference(Reason("compare.environment_torchair"), _torchair(target), _torchair(golden))
     if golden.kind is GraphKind.GE and ours is not None and theirs is not None:
@@ -147,7 +147,7 @@ def _torchair(tree: GraphTree) -> Reason:
 
 
 def dtype_differences(rows: Iterable[Row]) -> Iterator[Reason]:
-    """Yield the element types of two NPU runs if most outputs differ in them: the precision mode."""
+    """Yield the element types of two NPU runs if they differ for most outputs: the precision modes differ."""
     outputs = (row for row in rows if row.is_output and row.is_compared)
     yield from _usual_difference(
         Reason("compare.environment_dtype"), [(row.target_dtype, row.golden_dtype) for row in outputs]

@@ -37,7 +37,7 @@ _BLOCK = 64
 
 
 def find_error_facts(rows: Sequence[Row], judgement: Judgement, loaded: LazyPairs) -> tuple[ErrorFacts, ...]:
-    """Return the facts about the tensors of findings, as far as these can be read quickly."""
+    """Return the facts about the tensors of findings, as far as the tensors can be read quickly."""
     found: list[ErrorFacts] = []
     explained = 0
     remaining = _MAX_ELEMENTS

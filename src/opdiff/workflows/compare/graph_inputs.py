@@ -130,7 +130,7 @@ def _batches(
             for batch, measured_nbytes in _measured_batches(unit, islice(measured, len(some)), options):
                 done += batch.measured is not None
                 nbytes += measured_nbytes
-                # Files of further tokens are assumed to be as large as those before.
+                # Files of further tokens are assumed to be as large as the files of earlier tokens.
                 total = nbytes * sum(file_counts) // max(sum(file_counts[:done]), 1)
                 yield replace(batch, progress=(nbytes, total))
         return
@@ -193,7 +193,7 @@ def _network_batch(
     notes: Sequence[Reason],
     options: CompareOptions,
 ) -> PairBatch:
-    """Return the network of the tokens of one graph of one rank, and notes about them."""
+    """Return the network of the tokens of one graph of one rank, and notes about the tokens."""
     golden_tokens = unit.golden.tokens if unit.golden is not None else {}
     golden_only = [
         because("compare.token_of_golden_only", token=token)

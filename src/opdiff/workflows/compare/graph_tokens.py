@@ -1,6 +1,6 @@
 """Tokens of graph mode, some at a time, in this process or on a worker: read and paired, or also measured.
 
-TokenJob ────────pair_job─► TokenPairs, …    the pairs of each token, measured where all of them are collected
+TokenJob ────────pair_job─► TokenPairs, …    the pairs of each token, measured where all pairs are collected
 TokenWork ─measure_tokens─► TokenRows        the rows of all tokens, encoded: nothing else leaves a worker
 """
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # Tokens of a job, which has the text of its graph besides.
 _TOKENS_PER_JOB = 8
-# Files from which on starting processes costs less than it gains.
+# With at least this many files, processes save more time than their start takes.
 _MIN_PARALLEL_FILES = 40_000
 _SLOT_ORDER = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
 
@@ -52,7 +52,7 @@ class TokenSide(Struct, frozen=True):
 
 
 class TokenJob(Struct, frozen=True):
-    """Some tokens of one graph of one rank: the target, and the golden side if it has the token."""
+    """Some tokens of one graph of one rank: the target, and the golden side if the golden side has the token."""
 
     text: TextGraph
     tokens: tuple[tuple[Unit, TokenSide, TokenSide | None], ...]
@@ -108,7 +108,7 @@ class TokenRows(Struct, frozen=True):
 
 
 def token_jobs(unit: RankGraph, golden_kind: GraphKind, token: int | None) -> list[TokenJob]:
-    """Return the jobs of one graph of one rank; of one token if it is given."""
+    """Return the jobs of one graph of one rank; of one token if a token is given."""
     golden = unit.golden.tokens if unit.golden is not None else {}
     tokens = [
         (
@@ -124,7 +124,7 @@ def token_jobs(unit: RankGraph, golden_kind: GraphKind, token: int | None) -> li
 
 
 def choose_workers(jobs: Sequence[TokenJob], options: CompareOptions) -> int:
-    """Return the number of processes that read and pair; 1 for this one, which suffices for few files."""
+    """Return the number of processes that read and pair; 1 for this process, which suffices for few files."""
     paths = (options.target, options.golden)
     if options.in_process or any(map(is_remote, paths)):
         return 1

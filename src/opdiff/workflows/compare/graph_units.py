@@ -46,10 +46,10 @@ class RankGraph(Struct, frozen=True):
 
 
 def as_rank(tree: GraphTree, rank: int) -> GraphTree:
-    """Return a tree as that of one rank: the only one that it has, or the one of this number.
+    """Return a tree as the tree of one rank: of its only rank, or of the rank of this number.
 
     Raises:
-        InputError: it has other ranks.
+        InputError: the tree has other ranks.
     """
     if rank not in tree.ranks and len(tree.ranks) > 1:
         raise InputError(tree.root, because("compare.other_ranks", rank=rank, ranks=first_of([*tree.ranks])))
@@ -62,7 +62,7 @@ def pair_ranks(
 ) -> tuple[tuple[RankPair, ...], tuple[Reason, ...]]:
     """Return the ranks that both sides have, and notes about the others.
 
-    With `shared`, all these ranks of the target are paired with the only one of the golden side.
+    With `shared`, all these ranks of the target are paired with the only rank of the golden side.
 
     Raises:
         UsageError: the rank must be selected.
@@ -119,7 +119,7 @@ def _select_ranks(tree: GraphTree, rank: int | None) -> list[int]:
 
 
 class GraphTexts:
-    """The graph texts of the target, or of the golden side if it has none; each is read once, when needed."""
+    """The graph texts of the target, or of the golden side if the target has none; each is read once, when needed."""
 
     def __init__(self, target: GraphTree, golden: GraphTree) -> None:
         self.notes: list[Reason] = []
@@ -149,11 +149,11 @@ class GraphTexts:
         return [best[number] for number in sorted(best)]
 
     def first_of(self, tree: GraphTree) -> TextGraph | None:
-        """Return the first graph of a side; `None` if it has no text that can be used."""
+        """Return the first graph of a side; `None` if the side has no text that can be used."""
         return next((graph for file in tree.texts if (graph := self.read(file)) is not None), None)
 
     def read(self, file: GraphFile) -> TextGraph | None:
-        """Return the graph of a file; `None`, with a note, if it cannot be used."""
+        """Return the graph of a file; `None`, with a note, if the file cannot be used."""
         if file.path not in self._read:
             try:
                 graph = read_graph_text(file.path, self._known)
@@ -218,7 +218,7 @@ def _assign(
 ) -> tuple[dict[int, list[GraphFolders]], list[GraphFolders]]:
     """Return folders by number of graph, and unassigned folders.
 
-    Folders are assigned by number if one of the numbers is that of a graph; otherwise by common operators, otherwise in
+    Folders are assigned by number if a graph has one of the numbers; otherwise by common operators, otherwise in
     order.
     """
     found: dict[int, list[GraphFolders]] = {}

@@ -1,7 +1,7 @@
 """Checks of the inputs before tensors are paired: exchanged sides and rule files, wrong and mixed directories.
 
-A certain mistake ends the comparison; a likely one is a warning, the first line of the result. Messages have the right
-command, where it is known.
+A certain mistake ends the comparison; a likely mistake is a warning, the first line of the result. Messages contain the
+right command, where it is known.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class InputProblem(Struct, frozen=True):
     """A sign that inputs were mixed up.
 
     Attributes:
-        path: the directory or file that it is about.
+        path: the directory or file that the problem is about.
         reason: what was found, and what to do.
         is_certain: whether the inputs cannot be meant as they are.
     """
@@ -194,7 +194,7 @@ def _fused_without_rules(target: Dump, golden: Dump) -> Iterator[InputProblem]:
 
 
 def find_fused(names: Collection[str], others: Collection[str]) -> tuple[str, tuple[str, ...]] | None:
-    """Return the first name that consists of several names of the other dump, and these; `None` if there is none."""
+    """Return the first name that consists of several names of the other dump, and these names; `None` if none does."""
     unmatched = (name for name in names if name not in others)
     for name in islice(unmatched, _MAX_NAMES_TO_SPLIT):
         parts = split_joined_name(name, others.__contains__)
@@ -238,7 +238,7 @@ def refuse_fx_target(target: GraphTree, golden: GraphTree) -> None:
     """Check that the target is a dump of the graph engine.
 
     Raises:
-        InputError: it is one of FX.
+        InputError: the target is a dump of FX.
     """
     if target.kind is GraphKind.FX:
         command = compare_command(golden.root, target.root, m="torchair")
@@ -286,7 +286,7 @@ def _overlap(target: GraphTree, golden: GraphTree) -> Iterator[InputProblem]:
 
 
 def _folder_sizes(tree: GraphTree) -> dict[str, int]:
-    """Return the number of files of each folder; it takes less time than the names of all files."""
+    """Return the number of files of each folder, which takes less time to find than the names of all files."""
     return {os.path.relpath(folder.path, tree.root): len(folder.entries) for folder in tree.folders()}
 
 

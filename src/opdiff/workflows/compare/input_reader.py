@@ -89,7 +89,7 @@ class InputReader:
 
 
 class SharedReader(InputReader):
-    """Reads dumps and rule files, and remembers them by their paths; they must not change meanwhile."""
+    """Reads dumps and rule files, and remembers them by their paths; the files must not change meanwhile."""
 
     def __init__(self) -> None:
         self._dumps: dict[tuple[str, bool], Dump] = {}
@@ -110,7 +110,7 @@ class SharedReader(InputReader):
 
 
 class ClusterReader(InputReader):
-    """Reads dumps on the workers of a cluster: those on hosts there, the others where a worker is free.
+    """Reads dumps on the workers of a cluster: dumps of a host on that host, other dumps where a worker is free.
 
     What a worker cannot open is read by this process, so that results do not depend on which worker was free.
     """
@@ -119,7 +119,7 @@ class ClusterReader(InputReader):
         self._cluster = cluster
 
     def graph_trees(self, paths: Iterable[str]) -> Iterator[GraphTree]:
-        """Yield the ranks, graphs and tokens of dumps of graph mode; those of hosts are read there."""
+        """Yield the ranks, graphs and tokens of dumps of graph mode; dumps of a host are read on that host."""
         from opdiff.read.graph.tree import read_graph_tree
 
         paths = list(paths)
@@ -135,7 +135,7 @@ class ClusterReader(InputReader):
             yield read_step(folder) if not host_of(folder.path) and _is_unread_dump(dump) else dump
 
     def pair_tokens(self, jobs: Sequence[TokenJob], workers: int) -> Iterator[list[TokenPairs]]:
-        """Yield the pairs of tokens of graph mode; those of two hosts are paired here."""
+        """Yield the pairs of tokens of graph mode; tokens of two hosts are paired by this process."""
         del workers
         from opdiff.workflows.compare.graph_tokens import pair_job, pair_job_by, read_side
 
@@ -173,7 +173,7 @@ def _problems(pair: PairingResult) -> tuple[Reason | None, ...]:
 
 
 def read_step(folder: Folder) -> Dump | InputError:
-    """Return the dump in a folder of a training run, or why it cannot be read."""
+    """Return the dump in a folder of a training run, or why the dump cannot be read."""
     try:
         return read_folder_dump(folder, with_rules=True)
     except InputError as error:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class PairBatch(Struct, frozen=True):
-    """Pairs that are measured together, the networks that they belong to, and notes about them.
+    """Pairs that are measured together, the networks that they belong to, and notes about the pairs.
 
     `measured` has the rows instead of the pairs if a worker that read the tensors has measured them, and `progress` the
     bytes that workers have measured so far, and about how many there are.
@@ -102,7 +102,7 @@ def read_inputs(
     reader: InputReader | None = None,
     measuring: Measuring | None = None,
 ) -> Iterator[Inputs | ComparisonProblem]:
-    """Read both sides, or those of every step of a training run.
+    """Read both sides, or both sides of every step of a training run.
 
     Args:
         options: the comparison.
@@ -124,7 +124,7 @@ def read_inputs(
     if filesystem.isdir(options.fusion_rules):
         yield from _read_steps(options, reader, every_operator=every_operator)
         return
-    # No variable keeps the descriptions of all tensors: those of pairs are released when the last one is measured.
+    # No variable keeps the descriptions of all tensors, so that they are released when the last pair is measured.
     name = result_file_name(time.localtime())
     yield _inputs(name, *_read_sides(options, reader), options, every_operator=every_operator)
 

@@ -22,7 +22,7 @@ _MIN_ERROR = 1e-3
 
 
 def kept_pairs(rows: Sequence[Row], pairs: Sequence[PairingResult]) -> list[PairingResult | None]:
-    """Return the pairs: all offline, in graph mode those of operators with an error that may become a finding.
+    """Return the pairs: all offline, in graph mode the pairs of operators with an error that may become a finding.
 
     The others are `None`: descriptions of all tensors of a long run would take more memory than its rows.
     """

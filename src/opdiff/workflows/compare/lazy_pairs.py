@@ -21,7 +21,7 @@ MAX_LOADED_BYTES = 64 << 20
 
 
 class PairValues(Struct, frozen=True):
-    """Values of both sides in one shape, and their layout, as `NCHW`; empty if it is unknown."""
+    """Values of both sides in one shape, and their layout, as `NCHW`; empty if the layout is unknown."""
 
     target: AnyArray
     golden: AnyArray
@@ -37,7 +37,7 @@ class LazyPairs:
         self._values: dict[int, PairValues | None] = {}
 
     def pairing(self, number: int) -> Pairing | None:
-        """Return the pairing of a row, if it was kept."""
+        """Return the pairing of a row, if the pairing was kept."""
         pair = self.pairs[number]
         return pair if isinstance(pair, Pairing) else None
 

@@ -1,4 +1,4 @@
-"""Measurement of a batch of pairs: by one call of the kernel if it supports them, otherwise job by job."""
+"""Measurement of a batch of pairs: by one call of the kernel if the kernel supports the pairs, otherwise job by job."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class MeasuredBlocks(Struct, frozen=True):
 
 
 def align_and_measure(pairs: Sequence[PairingResult], measuring: Measuring, progress: Progress) -> MeasuredRows:
-    """Measure all pairings. Rows are in the order of the pairs; those without a counterpart get their reason."""
+    """Measure all pairings. Rows are in the order of the pairs; a row without a counterpart has the reason."""
     rows, defects = _rows_of(pairs, measuring, progress)
     return MeasuredRows(rows, defects, kept_pairs(rows, pairs))
 
@@ -227,7 +227,7 @@ def _work(measuring: Measuring, *, in_process: bool) -> Work[Job, JobOutcome]:
         died,
         lambda job: job.nbytes,
         bool(measuring.options.metrics or measuring.options.conversions),
-        # Passwords and connections are those of this process.
+        # Only this process has the passwords and connections.
         measuring.in_process or in_process,
         _MIN_JOBS_FOR_PROCESSES,
         releases_gil=False,
@@ -244,7 +244,7 @@ def conversions(options: CompareOptions) -> Conversions | None:
 
 
 def _custom_metrics(options: CompareOptions) -> tuple[Metric, ...]:
-    """Load the selected metrics that are not built in: those in the user's directory, and installed ones by name."""
+    """Load the selected metrics that are not built in: from the user's directory, and installed metrics by name."""
     from opdiff.measure.documented import parse_selection, unknown_names
 
     has_scripts = options.custom and os.path.isdir(os.path.join(options.custom, "algorithm"))

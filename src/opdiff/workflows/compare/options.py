@@ -38,7 +38,7 @@ class CompareOptions(Struct, frozen=True):
 
     Attributes:
         target: directory of the run on the NPU.
-        golden: directory of the run that it must equal.
+        golden: directory of the run that the target must equal.
         fusion_rules: rule file of the model with fusion on, or a directory of rule files (training).
         fusion_off_rules: rule file of the model with fusion off.
         quant_rules: rule file of the quantization tool.
@@ -71,8 +71,8 @@ class CompareOptions(Struct, frozen=True):
         model_shapes: shapes of inputs that the model leaves open.
         replay: maximum number of suspects to compute again; `None` for all operators.
         replay_seconds: maximum time for that; all operators take as long as they need.
-        pictures: tensors that the HTML report shows as pictures: `all` bad ones, `none`, or the maximum number of them;
-            empty for as many of the worst ones as fit into about 1 MB.
+        pictures: tensors that the HTML report shows as pictures: `all` bad tensors, `none`, or the maximum number;
+            empty for as many of the worst tensors as fit into about 1 MB.
     """
 
     target: str = ""
@@ -123,7 +123,7 @@ class CompareOptions(Struct, frozen=True):
 
 
 def choose_mode(options: CompareOptions) -> Mode:
-    """Return the selected mode, or the one that the target directory shows.
+    """Return the selected mode, or the mode that the target directory shows.
 
     Raises:
         UsageError: options of both modes are given.

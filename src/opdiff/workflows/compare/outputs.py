@@ -42,7 +42,7 @@ class OutputFiles(Struct, frozen=True):
     """Paths of the files that were written for a comparison.
 
     Attributes:
-        tables: the documented tables, and workbooks of them.
+        tables: the documented tables, and their workbooks.
         saved: the saved form.
         reports: the reports.
         summary: the summary of graph mode; empty offline.
@@ -98,7 +98,7 @@ class NamedTable(Struct, frozen=True):
 
 
 def row_mapper(rows: Sequence[Row], options: CompareOptions) -> MapJobs:
-    """Return a `map` for jobs of rows: by several processes if the rows are stored, since there are many of them."""
+    """Return a `map` for jobs of rows: by several processes if the rows are stored in a file, since they are many."""
     is_parallel = isinstance(rows, StoredRows) and not options.in_process
     return partial(map_jobs, workers=(options.workers or usable_cores()) if is_parallel else 1)
 

@@ -1,4 +1,4 @@
-"""Pictures of the worst tensors: which ones are drawn, and within which bounds.
+"""Pictures of the worst tensors: which tensors are drawn, and within which bounds.
 
 rows, judgement ──► numbers of the worst rows ──load or sample──► SampledValues ──draw──► TensorPicture, …
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _MAX_TENSORS = 20
 _MAX_NBYTES = 1 << 20
-# Cells of the frames of a tensor: 6 planes of 64 by 64 cells, or more of smaller ones.
+# Cells of the frames of a tensor: 6 planes of 64 by 64 cells, or more smaller planes.
 _MAX_IMAGE_CELLS = 6 * 64 * 64
 # Larger tensors are drawn from a sample, and all of them when this many elements were looked at. NumPy, which loads
 # them, takes many times as long for an element as the kernel, which reads them where they are stored.
@@ -94,7 +94,7 @@ def find_pictures(
 
 
 def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> Iterator[int]:
-    """Yield the numbers of bad rows: those of findings in order, other origins of errors, other outputs, and inputs.
+    """Yield the numbers of bad rows: rows of findings in order, other origins of errors, other outputs, and inputs.
 
     Of a finding in several units of graph mode the first one counts. Equal ranks are ordered by their excess.
     """
@@ -134,7 +134,7 @@ def _draw(number: int, loaded: LazyPairs, budget: int) -> tuple[TensorPicture | 
 
 
 def _values_of(number: int, pairing: Pairing, loaded: LazyPairs, budget: int) -> SampledValues | None:
-    """Return the values of a pairing: all of a small one, a sample of a large one; `None` if it cannot be read.
+    """Return the values of a pairing, or a sample of large tensors; `None` if they cannot be read.
 
     Raises:
         OpdiffError: the tensors cannot be read or aligned.
@@ -152,7 +152,7 @@ def _values_of(number: int, pairing: Pairing, loaded: LazyPairs, budget: int) ->
 
 
 def find_whole_pair(pairing: Pairing, custom: Conversions | None, max_elements: int) -> WholePair | None:
-    """Return a pair that the kernel reads in place; `None` if it cannot, or if there are more elements than allowed."""
+    """Return a pair that the kernel reads in place; `None` if the kernel cannot, or if there are too many elements."""
     from opdiff.measure.kernel import library as native
     from opdiff.measure.kernel.pictures import NativePair
     from opdiff.workflows.compare.batch import native_job
@@ -226,5 +226,5 @@ def _positions(count: int, max_elements: int, *, for_range: bool) -> Index:
 
 
 def _labels(layout: str, rank: int) -> str:
-    """Return a layout as labels of the axes; an empty string if it has others."""
+    """Return a layout as labels of the axes; an empty string if its axes are not those of the tensor."""
     return layout if len(layout) == rank and {"C"} <= set(layout) else ""

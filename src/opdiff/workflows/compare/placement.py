@@ -1,4 +1,4 @@
-"""Jobs on the hosts whose disks have their data. If the two sides are on different hosts, the smaller one moves."""
+"""Jobs on the hosts whose disks have their data. If the sides are on two hosts, the smaller side is sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def move_jobs(jobs: Sequence[Job]) -> list[Job]:
 
 
 def move_side(job: Job, host: str) -> Job:
-    """Return a job with the data that is on a host, which is that of this process."""
+    """Return a job with the data that is on a host, the host of this process."""
     return _with_sources(job, partial(move_source, host=host))
 
 

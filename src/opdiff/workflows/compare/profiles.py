@@ -2,8 +2,8 @@
 
     bad rows with their pairings ──► slices of every axis ──► Profile, …
 
-Only tensors in which an error originates or that a finding names are examined, large ones by a sample, so that profiles
-take milliseconds for any comparison.
+Only tensors in which an error originates or that a finding names are examined, large tensors by a sample, so that
+profiles take milliseconds for any comparison.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def find_profiles(rows: Sequence[Row], judgement: Judgement, pairs: LazyPairs) -
 
 
 def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> list[int]:
-    """Return the numbers of rows to examine: those of findings in order, then other origins of errors, worst first."""
+    """Return the numbers of rows to examine: rows of findings in order, then other origins of errors, worst first."""
     findings = {finding.tensor: position for position, finding in enumerate(judgement.findings)}
     bad = ((number, verdict) for number, verdict in enumerate(judgement.verdicts) if verdict.level.is_bad)
     named = ((number, verdict, str(rows[number].key)) for number, verdict in bad)
@@ -130,7 +130,7 @@ def _has_error(sums: SliceSums) -> bool:
 
 
 def _is_usual_channel_axis(axis: int, shape: Shape) -> bool:
-    """Return whether channels usually have this axis: the second one of four or more, else the last one."""
+    """Return whether this is the usual axis of channels: the second of four or more axes, else the last."""
     return axis == (1 if len(shape) >= 4 else len(shape) - 1)
 
 

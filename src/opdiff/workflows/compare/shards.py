@@ -4,7 +4,7 @@
     rank 1: x[:, n:] ─┴── golden x           rank 1: partial sum ─┴──(added)── golden x
 
 How a tensor is divided follows from a file of the user, else from its shape: an axis that is shorter by the number of
-ranks is divided. Equal shapes are copies, unless a collective operator adds them up.
+ranks is divided. Tensors of equal shapes are copies, unless a collective operator adds them up.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Shards(Struct, frozen=True):
 
     @classmethod
     def of(cls, option: str, ranks: Sequence[int]) -> Shards:
-        """Return the division that the option `--shards` asks for; `ranks` are those of the target.
+        """Return the division that the option `--shards` asks for; `ranks` are the ranks of the target.
 
         Raises:
             InputError: the file cannot be used, or names ranks that do not exist.
@@ -166,7 +166,7 @@ def _with_golden(pair: Pairing, tensor: Tensor) -> Pairing:
 
 
 def _add(pair: Pairing, rank: int, shards: Shards, siblings: Siblings) -> PairingResult:
-    """Return the row of the first rank with the sum of all ranks; other ranks refer to it."""
+    """Return the row of the first rank with the sum of all ranks; other ranks refer to this row."""
     if rank != shards.ranks[0]:
         return _refused(pair, because("compare.shard_added_elsewhere", rank=shards.ranks[0]))
     dumps = siblings()

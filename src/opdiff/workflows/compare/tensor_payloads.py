@@ -1,7 +1,7 @@
-"""Tensor data in memory for the kernel, which reads other data from files itself: remote tensors, and short ones.
+"""Tensor data in memory for the kernel, which reads other data from files itself: remote tensors, and short tensors.
 
-Short tensors were read with the headers of their files. Remote ones are fetched for one call of the kernel while it
-measures those of the call before; a call has a limited number of remote bytes.
+Short tensors were read with the headers of their files. Remote tensors are fetched for one call of the kernel while the
+kernel measures the tensors of the call before; a call has a limited number of remote bytes.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Payloads:
         self._starts = dict(zip(kept, starts, strict=False))
 
     def address(self, source: FileRange) -> int:
-        """Return the address of the data of a tensor; 0 if it is in a file of this machine.
+        """Return the address of the data of a tensor; 0 if the data is in a file of this machine.
 
         Raises:
-            DumpError: it could not be fetched, or its file is too short.
+            DumpError: the data could not be fetched, or its file is too short.
         """
         if source.kept is not None:
             return self._starts[source.path, source.offset]
@@ -70,7 +70,7 @@ def _address(data: Data) -> int:
 
 
 def calls_of(jobs: Sequence[Job], max_pairs: int) -> Iterator[Sequence[Job]]:
-    """Divide jobs into those of one call each, by number of pairs, and by bytes that are remote."""
+    """Divide jobs into calls of the kernel, by number of pairs, and by bytes that are remote."""
     start = nbytes = 0
     for end, job in enumerate(jobs):
         more = sum([source.nbytes for source in _sources(job.pairing) if is_remote(source.path)])

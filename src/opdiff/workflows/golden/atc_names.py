@@ -1,7 +1,7 @@
 """Names that ATC gives to the operators of an ONNX model; rule files refer to originals by these names.
 
-A node keeps its name. Nodes without a name are numbered, and only these: first those of the main graph, then those of
-inner graphs, breadth first. Operators of a branch have the name of their `If` and of the branch in front.
+A node keeps its name. Only nodes without a name are numbered: first nodes of the main graph, then nodes of inner graphs,
+breadth first. Operators of a branch have the name of their `If` and of the branch in front.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BRANCH_NUMBERS = {"then_branch": 0, "else_branch": 1}
 
 
 class NamedGraph(Struct, frozen=True):
-    """A graph with the names of its operators, in order; `prefix` is already part of them."""
+    """A graph with the names of its operators, in order; `prefix` is already part of the names."""
 
     graph: OnnxGraph
     prefix: str

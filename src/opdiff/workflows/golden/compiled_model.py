@@ -1,4 +1,4 @@
-"""The compiled model beside the original: names it asks for, input shapes it was compiled for, and its AIPP."""
+"""The compiled model beside the original: original names in its rules, its input shapes, and its AIPP."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class CompiledModel(Struct, frozen=True):
     Attributes:
         path: its rule file or offline model.
         original_model: base name of the model file it was compiled from; empty if unknown.
-        originals: names of original operators that it asks for.
+        originals: names of original operators that its rules refer to.
         compared: names of original operators whose outputs a comparison looks up, in the form of file names.
         shapes: shapes of its inputs.
-        has_aipp: whether it prepares images itself, so that its input is not that of the original model.
+        has_aipp: whether it prepares images itself, so that its input is not the input of the original model.
     """
 
     path: str

@@ -56,7 +56,7 @@ class ArrayPlan(Struct, frozen=True):
 
     Attributes:
         tensor: tensor of the model.
-        output: output that holds it, the tensor itself or a wider copy.
+        output: output that holds the array: the tensor itself or a wider copy.
         element: number of the output's element type in ONNX.
         descr: the same as NumPy's type string.
         shape: its shape.
@@ -127,7 +127,7 @@ def compute(
 
 
 def _with_found_shapes(plans: Iterable[ArrayPlan], found: Mapping[str, Shape]) -> list[ArrayPlan]:
-    """Return the plans with shapes from a run; those that the model states may be wrong."""
+    """Return the plans with shapes from a run; shapes that the model states may be wrong."""
     return [replace(plan, shape=found[plan.tensor], is_misdeclared=found[plan.tensor] != plan.shape) for plan in plans]
 
 

@@ -1,7 +1,7 @@
 """Inputs of the original model from a dump of the NPU: the output of the AIPP operator, or of the input itself.
 
-AIPP turns 8-bit images into the tensor that the original model takes. Where the compiler fused it into a convolution,
-there is no such file.
+AIPP turns 8-bit images into the tensor that the original model takes. Where the compiler fused AIPP into a
+convolution, there is no such file.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class FilePlan(Struct, frozen=True):
     """Files to write.
 
     Attributes:
-        files: names of files by tensor; the first is written, the others are links to it.
+        files: names of files by tensor; the first file is written, the others are links to it.
         renamed: short and real names of files whose names are too long.
         omitted: operators without a file.
     """
@@ -106,7 +106,7 @@ def _candidates(model: OriginalModel, selected: _Selection, omitted: list[Omitte
 
 
 def _outputs(operator: Operator) -> Iterable[Candidate]:
-    """Outputs that exist; absent ones keep their number."""
+    """Outputs that exist, each with its number among all outputs."""
     return (Candidate(operator.name, number, tensor) for number, tensor in enumerate(operator.outputs) if tensor)
 
 

@@ -48,7 +48,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: digest of everything that decides about the golden data; equal for equal runs.
-        model: files of the model; the first is the one that the user named.
+        model: files of the model; the first is the file that the user named.
         inputs: inputs of the run.
         engine: engine and version.
         files: number of golden files.

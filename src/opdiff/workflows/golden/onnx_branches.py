@@ -163,7 +163,7 @@ class _Renaming:
         )
 
     def _inner_graph(self, graph: RawField) -> bytes:
-        """Return an inner graph; it reads renamed tensors, and its outputs may be such."""
+        """Return an inner graph; it reads renamed tensors, and its outputs may be renamed tensors."""
         writers = {1: self._node, 12: self._value}
         return b"".join(
             wire.block(field.number, writers[field.number](field)) if field.number in writers else field.raw

@@ -1,6 +1,6 @@
 """ONNX models as far as golden data needs them: operators, tensors and inputs. Weights are never decoded.
 
-The message tables are those of the ONNX specification; fields that are not listed are skipped.
+The message tables follow the ONNX specification; fields that are not listed are skipped.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def map_file(path: str) -> mmap.mmap:
     """Map a file of at most 2 GiB, the limit of protobuf.
 
     Raises:
-        InputError: it cannot be read, is empty or larger.
+        InputError: the file cannot be read, is empty or larger.
     """
     try:
         with open(path, "rb", opener=regular_file) as file:
@@ -197,7 +197,7 @@ def map_file(path: str) -> mmap.mmap:
 
 
 def _check_external_files(model: OnnxModel) -> None:
-    """Refuse weights outside of the model's folder, and missing ones."""
+    """Refuse weights outside of the model's folder, and missing weights."""
     folder = os.path.realpath(model.folder)
     for name in model.external_files:
         real = os.path.realpath(os.path.join(folder, name))
@@ -208,7 +208,7 @@ def _check_external_files(model: OnnxModel) -> None:
 
 
 class _GraphParser:
-    """Decoded messages to graphs, inner ones included; collects the names of files with weights."""
+    """Turns decoded messages into graphs, inner graphs included; collects the names of files with weights."""
 
     def __init__(self, data: ModelBytes, path: str, external: list[str]) -> None:
         self._data = data

@@ -33,7 +33,7 @@ _MAX_UNKNOWN_SHOWN = 20
 
 
 class OnnxOriginal:
-    """An ONNX file: its operators, and those of branches once inputs are there."""
+    """An ONNX file: its operators, and operators of branches once inputs are there."""
 
     def __init__(self, path: str, *, allow_unknown: bool = False) -> None:
         self._model = read_onnx(path)

@@ -19,7 +19,7 @@ _GRAPH_OF_MODEL = 7
 
 
 class Operator(Struct, frozen=True):
-    """An operator under its name in rule files, and the tensors it produces; absent ones are empty strings."""
+    """An operator under its name in rule files, and the tensors it produces; an absent tensor is an empty string."""
 
     name: str
     op_type: str

@@ -44,7 +44,7 @@ class ModelSource(Protocol):
 
     @property
     def operator_names(self) -> frozenset[str]:
-        """Names of all operators, also of those that do not run."""
+        """Names of all operators, including operators that do not run."""
 
     def prepare(self, inputs: Sequence[ModelInput], libraries: Sequence[str]) -> PreparedModel:
         """Return the model ready to run."""

@@ -41,7 +41,7 @@ def import_tensorflow() -> Any:  # noqa: ANN401  TensorFlow is optional and unty
     Raises:
         UsageError: it is not installed.
     """
-    # Other kernels than the portable ones change results; the variables are read at import.
+    # Other kernels than the portable kernels change results; the variables are read at import.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
@@ -108,7 +108,7 @@ class TensorFlowOriginal:
         fed: Mapping[str, AnyArray],
         tensors: list[str],
     ) -> Iterator[tuple[str, AnyArray | None]]:
-        """Yield tensors with their values; `None` for those that are not computed."""
+        """Yield tensors with their values; `None` for tensors that are not computed."""
         if len(tensors) > _MAX_TENSORS_PER_RUN:
             for start in range(0, len(tensors), _MAX_TENSORS_PER_RUN):
                 yield from self._fetch(session, fed, tensors[start : start + _MAX_TENSORS_PER_RUN])

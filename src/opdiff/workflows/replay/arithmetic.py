@@ -44,7 +44,7 @@ class TypedInput(Struct, frozen=True):
 
 
 class SubgraphEncoder(Struct, frozen=True):
-    """Encoder of subgraphs of one model; `types` are those of its tensors."""
+    """Encoder of subgraphs of one model; `types` are the types of its tensors."""
 
     encoded: EncodedModel
     types: Mapping[str, OriginalType]
@@ -152,7 +152,7 @@ class _Graph:
         return [*steps, replace(convolution, inputs=inputs, outputs=(result,))]
 
     def round_results(self, floats: Collection[str]) -> None:
-        """Round those results of original operators that are in `floats`."""
+        """Round the results of original operators that are in `floats`."""
         nodes: list[EncodedNode] = []
         for node in self._nodes:
             renamed = {name: f"opdiff:unrounded:{name}" for name in node.outputs if name in floats and node.reads}
@@ -163,7 +163,7 @@ class _Graph:
 
 
 def _folded_pairs(subgraph: Subgraph, constants: Mapping[str, Shape]) -> Iterator[tuple[EncodedNode, EncodedNode]]:
-    """Yield convolutions with the normalization behind them, which alone reads them."""
+    """Yield each convolution whose only reader is a normalization, with this normalization."""
     producers = {name: node for node in subgraph.nodes for name in node.outputs}
     readers = Counter(name for node in subgraph.nodes for name in node.reads)
     for node in subgraph.nodes:

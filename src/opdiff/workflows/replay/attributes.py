@@ -1,4 +1,4 @@
-"""Attributes of ONNX nodes: small ones decoded, all others kept as bytes."""
+"""Attributes of ONNX nodes: small attributes decoded, all others kept as bytes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Search for the variant of a computation that explains the output of the device.
 
-A variant explains it if the difference falls to noise, and far below the own error: no variant wins by a small margin.
-The first one that does so ends the search.
+A variant explains the output if the difference falls to noise, and far below the own error: no variant wins by a small
+margin. The first variant that explains the output ends the search.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _MAX_SECONDS = 10.0
 _MAX_COMPUTATIONS = 120
 # The error under a variant, relative to the own error; more is no explanation.
 _MAX_REMAINDER = 0.3
-# Variants that leave an error of at most this many times the allowed one are named as near.
+# Variants that leave an error of at most this many times the allowed error are named as near.
 _NEAR = 4.0
 # Later variants are less specific, and have to be that much nearer to be named in place of an earlier one.
 _NEARER = 0.8
@@ -214,7 +214,7 @@ class _Search:
         return allowance._replace(error=output.limit, peak=output.peak_limit, unequal=output.unequal_limit)
 
     def noise(self, worst: ReplayedOutput) -> Iterator[_Tried]:
-        """Yield the lack of digits, if the errors look like it; that of a function is a rough approximation."""
+        """Yield a lack of digits, if the errors look like it; for a function, a rough approximation."""
         output = self._output(worst)
         if output is None or worst.error <= worst.limit or not has_small_errors(output):
             return
@@ -225,7 +225,7 @@ class _Search:
             yield _Tried(ErrorKind.PRECISION, self._precision(worst), worst.error, 0.0)
 
     def _output(self, worst: ReplayedOutput) -> Output | None:
-        """Return the result itself, if it has finite floats only."""
+        """Return the result itself, if all its values are finite floats."""
         value = self._replay.output_of(worst.original)
         target, replayed = self._replay.aligned(value, self._baseline[worst.original])
         if target.dtype.kind != "f" or not np.isfinite(target).all() or not np.isfinite(replayed).all():
@@ -248,7 +248,7 @@ class _Search:
         yield from self._measured(iter_outputs(finite), worst) if finite is not None else ()
 
     def _precision(self, worst: ReplayedOutput) -> Reason:
-        """Return the reason of small errors: accumulation in 16 bits if that makes errors of this size."""
+        """Return the reason of small errors: accumulation in 16 bits if it causes errors of this size."""
         for reason, error in self._narrow:
             if error / _MAX_LEVEL_RATIO <= worst.error <= error * _MAX_LEVEL_RATIO:
                 facts = {name: reason.fact(name) for name in ("operator", "op_type", "dtype")}

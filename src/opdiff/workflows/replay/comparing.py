@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def compare_sides(options: CompareOptions, progress: Progress, on_workers: OnWorkers) -> Comparison:
-    """Compare two dumps; the arguments are those of `compare`.
+    """Compare two dumps; the arguments are the same as of `compare`.
 
     Raises:
         UsageError: the options contradict each other or the data, or there are several comparisons.

@@ -36,7 +36,7 @@ _MAX_CAST_ERROR = 1e-2
 def why_compiled_otherwise(
     operator: RuleOp, operators: Mapping[str, RuleOp], readers: Mapping[str, Sequence[RuleOp]], dump: DumpIndex
 ) -> Reason | None:
-    """Return why an operator may compute something else than its text says; `None` if nothing speaks for it.
+    """Return why an operator may compute something else than its text says; `None` if nothing indicates it.
 
     Args:
         operator: the operator of the text.
@@ -78,7 +78,7 @@ def _input_problem(
 
 
 def _readers_of(operator: RuleOp, readers: Mapping[str, Sequence[RuleOp]]) -> Iterator[RuleOp]:
-    """Yield the operators behind one that run on the device, and those behind views."""
+    """Yield the operators that read an operator, directly or through views, and run on the device."""
     pending, seen = [operator], {operator.name}
     while pending:
         for reader in readers.get(file_safe_name(pending.pop().name), ()):

@@ -49,7 +49,7 @@ class DumpedValue(Struct, frozen=True):
     declared: Declared
 
     def is_quantized(self, kind: OriginalType) -> bool:
-        """Return whether it has integers where the original model has floats."""
+        """Return whether the value has integers where the original model has floats."""
         return kind.dtype.kind is Kind.FLOAT and self.tensor.spec.dtype.kind is Kind.INTEGER
 
     def load(self, kind: OriginalType) -> AnyArray:
@@ -57,7 +57,7 @@ class DumpedValue(Struct, frozen=True):
 
         Raises:
             DumpError, ElementError: the tensor cannot be read.
-            LayoutError: it cannot be brought to this shape.
+            LayoutError: the value cannot be brought to this shape.
         """
         numbers = self.numbers(kind.shape)
         dtype = kind.dtype
@@ -104,7 +104,7 @@ class DumpedValues:
         return operator.op_type not in NOT_RUN_TYPES and self.target.find(operator.name) is not None
 
     def inputs_of(self, operator: RuleOp) -> dict[str, DumpedValue]:
-        """Return the dumped inputs of an operator by original tensor, without those that its output replaced."""
+        """Return the dumped inputs of an operator by original tensor, without inputs that an output has overwritten."""
         dump = self.target.find(operator.name)
         lost = overwritten_inputs(dump) if dump is not None else frozenset()
         return {value.original: value for value in self._values(operator, Slot.INPUT) if value.key.index not in lost}
@@ -154,7 +154,7 @@ class DumpedValues:
         return traced.problem or because("replay.not_dumped")
 
     def _add_outputs(self, operator: RuleOp) -> None:
-        """Note which original tensors an operator computes, and the values of those that were dumped."""
+        """Note which original tensors an operator computes, and the values of the tensors that were dumped."""
         if operator.is_constant or operator.is_inserted:
             return
         for index in range(len(operator.outputs)):
@@ -199,7 +199,7 @@ class DumpOnly(DumpedValues):
 
 
 def overwritten_inputs(dump: DumpedOp) -> frozenset[int]:
-    """Return the inputs in whose memory the operator wrote an output: inputs are dumped after it ran."""
+    """Return the inputs in whose memory the operator wrote an output: inputs are dumped after the operator ran."""
     outputs = {tensor.spec.address: tensor for tensor in dump.outputs.values() if tensor.spec.address}
     shared = [(index, tensor, outputs.get(tensor.spec.address or 0)) for index, tensor in dump.inputs.items()]
     return frozenset(index for index, tensor, output in shared if output is not None and _begins_alike(tensor, output))

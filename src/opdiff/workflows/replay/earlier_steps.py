@@ -11,7 +11,7 @@ from opdiff.read.dump import read_dump
 
 
 def read_earlier_step(folder: str) -> DumpIndex | None:
-    """Read the dump of the step before that of a folder `{model_id}/{step}`; `None` if there is none."""
+    """Read the dump of the step before the step of a folder `{model_id}/{step}`; `None` if there is none."""
     parent, name = os.path.split(folder.rstrip("/"))
     if not name.isdecimal():
         return None

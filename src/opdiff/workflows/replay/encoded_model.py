@@ -53,8 +53,8 @@ class EncodedNode(Struct, frozen=True):
     Attributes:
         name: its name in rule files; empty for an added node.
         op_type: its type.
-        inputs: tensors that it reads; absent ones are empty strings.
-        outputs: tensors that it computes; absent ones are empty strings.
+        inputs: tensors that the node reads; an absent input is an empty string.
+        outputs: tensors that the node computes; an absent output is an empty string.
         attributes: its attributes, encoded: ranges of the model, or bytes.
         domain: its domain.
         captured: tensors that its inner graphs read from outside.
@@ -108,7 +108,7 @@ class EncodedModel:
         return self._nodes
 
     def encode_model(self, graph: bytes) -> bytes:
-        """Return a model with the versions and functions of this one and another graph."""
+        """Return a model with the versions and functions of this model and another graph."""
         values = self._values
         blocks = [(_OPSETS, place) for place in values.get("opsets", ())]
         blocks += [(_FUNCTIONS, place) for place in values.get("functions", ())]

@@ -33,12 +33,12 @@ _UNNAMED = ("Relu", "Relu6", "Sigmoid", "Tanh", "Swish", "HardSwish", "Gelu")
 
 
 def is_fused(operator: RuleOp, call: Call) -> bool:
-    """Return whether other operators were compiled into this one; its attributes do not say so."""
+    """Return whether other operators were compiled into an operator, which its attributes do not say."""
     return len(_originals(operator)) > 1 or bool(operator.buffer_passes) or call.get("fusion_scope", 0) > 0
 
 
 def compositions(builder: Builder, operator: RuleOp, call: Call) -> Iterator[tuple[Builder, Call]]:
-    """Yield the operator with all that may be fused into it, and with the attributes that it lost."""
+    """Yield the operator with each composition that may be fused into it, and with the attributes that it lost."""
     words = [name.rpartition("/")[2].lower().replace("_", "") for name in _originals(operator)]
     named = [end for word in words if (end := _activation(word)) is not None]
     folded = sum(any(hint in word for hint in _FOLDED) for word in words[1:] if _activation(word) is None)
@@ -57,7 +57,7 @@ def _activation(word: str) -> str | None:
 
 
 def _with_steps(builder: Builder, steps: int, ends: tuple[str, ...]) -> Iterator[Builder]:
-    """Yield an operator with as many steps behind it: none, a sum or an activation, both."""
+    """Yield an operator with this number of steps behind it: none, a sum or an activation, or both."""
     known = [BUILDERS[end] for end in ends if end]
     if steps == 0:
         yield builder

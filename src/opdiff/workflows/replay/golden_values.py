@@ -45,7 +45,7 @@ class GoldenValues:
         return tuple(pair for pair in map(self._pairs.pairing, numbers) if pair is not None)
 
     def find(self, key: TensorKey, dumped: AnyArray) -> AnyArray | None:
-        """Return the golden values in the order of the dumped ones; `None` if these were compared in another order."""
+        """Return the golden values in the order of the dumped values; `None` if they were compared in another order."""
         import numpy as np
 
         number = self._numbers.get(key.in_file_form)

@@ -1,4 +1,4 @@
-"""Replay of graph mode on the workers of a cluster: each opens the units of its batch.
+"""Replay of graph mode on the workers of a cluster: each worker opens the units of its batch.
 
 Units of which a worker cannot read all files are computed on other hosts, or by this process.
 """
@@ -40,7 +40,7 @@ class GraphReplayBatch(Struct, frozen=True):
     limits: Limits
 
     def __call__(self, jobs: Sequence[GraphJob]) -> list[Replay | None]:
-        """Return the operators of a batch, computed again; `None` for those of units that this process cannot read."""
+        """Return the replayed operators of a batch; `None` for operators of units that this process cannot read."""
         replayer = _replayer(self)
         return [
             replayer.replay_chosen(job.chosen) if replayer.can_read(job.chosen) else None for job in uncancelled(jobs)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class UnitSuspects(Struct, frozen=True):
-    """Operators of one unit to be computed again, the worst first, and others if none of them is guilty."""
+    """Operators of one unit to be computed again, the worst first, and others to follow if none of these is guilty."""
 
     unit: Unit
     operators: tuple[str, ...]
@@ -45,7 +45,7 @@ class UnitSuspects(Struct, frozen=True):
 
 
 def suspects_by_unit(comparison: Comparison, count: int | None) -> list[UnitSuspects]:
-    """Return the suspects of every unit, those of early tokens first.
+    """Return the suspects of every unit, units of early tokens first.
 
     Without any finding, the operators with the largest errors within the noise are taken.
     """

@@ -79,7 +79,7 @@ class ChosenOperator(Struct, frozen=True):
 
     Attributes:
         own: its unit in the dump; `None` if there is none.
-        unit: the same, as the result names it.
+        unit: the unit, as the result names it.
         name: its name.
     """
 
@@ -89,7 +89,7 @@ class ChosenOperator(Struct, frozen=True):
 
 
 def units_of(target: str, cluster: Cluster | None) -> list[GraphUnit]:
-    """Find the units of a dump, as `read_units` does; those of a host are found there."""
+    """Find the units of a dump, as `read_units` does; units of a host are found on that host."""
     if cluster is None:
         return read_units(target)
     path = path_for_workers(target)

@@ -37,13 +37,13 @@ class GraphUnit(Struct, frozen=True):
     earlier: tuple[Folder, ...] = ()
 
     def is_chosen(self, rank: int | None, token: int | None, graph: int | None) -> bool:
-        """Return whether it is the wanted one; `None` stands for any, on either side."""
+        """Return whether this unit is the wanted unit; `None` stands for any number, on either side."""
         pairs = ((self.unit.rank, rank), (self.unit.token, token), (self.unit.graph, graph))
         return all(wanted in (None, own) or own is None for own, wanted in pairs)
 
 
 def is_graph_dump(target: str) -> bool:
-    """Return whether a directory is a dump of graph mode, or a part of one: graph texts are in or above it."""
+    """Return whether a directory is a dump of graph mode, or a part of one: it has graph texts, or a parent has."""
     try:
         return bool(read_graph_tree(target).texts)
     except (InputError, OSError):
@@ -54,7 +54,7 @@ def read_units(target: str) -> list[GraphUnit]:
     """Find the units of a dump, or of all dumps of a table of ranks, the earliest tokens first.
 
     Raises:
-        InputError: it is not a dump of graph mode, or one of FX.
+        InputError: the directory is not a dump of graph mode, or is a dump of FX.
     """
     if filesystem.isfile(target) and target.endswith(".toml"):
         table = read_rank_table(target)
@@ -66,7 +66,7 @@ def read_units(target: str) -> list[GraphUnit]:
 
 
 def find_unit(units: Iterable[GraphUnit], wanted: Unit) -> GraphUnit | None:
-    """Return the unit of a comparison, whose numbers are `None` where there is only one; `None` if it is ambiguous."""
+    """Return the unit of a comparison, whose numbers are `None` where there is one only; `None` if several fit."""
     found = [unit for unit in units if unit.is_chosen(wanted.rank, wanted.token, wanted.graph)]
     return found[0] if len(found) == 1 else None
 

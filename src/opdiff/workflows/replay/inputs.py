@@ -1,4 +1,4 @@
-"""Descriptions of the rules and the dump of a replay: all it needs but tensor data and the original model."""
+"""Rules and descriptions of the dump: all that a replay needs except tensor data and the original model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay on the workers of a cluster: each opens the model once, and computes operators in batches.
+"""Replay on the workers of a cluster: each worker opens the model once, and computes operators in batches.
 
     rules, dump ──ReplayInputs──► each worker, once ──┐
     operators ──batches──► workers ──model, tensors───┴──► Replay
@@ -95,7 +95,7 @@ class ReplayBatch(Struct, frozen=True):
     custom: Conversions | None = None
 
     def __call__(self, jobs: Sequence[ReplayJob]) -> list[Replay | None]:
-        """Return the operators of a batch, computed again; `None` for those that this process cannot compute."""
+        """Return the operators of a batch, computed again; `None` for operators that this process cannot compute."""
         replay_one = open_once(self)
         if replay_one is None:
             return [None] * len(jobs)
@@ -145,7 +145,7 @@ def replay_on_workers(
 
 
 class _Here:
-    """Replays operators that no worker could compute; the model is opened for the first of them."""
+    """Replays operators that no worker could compute; the model is opened for the first such operator."""
 
     def __init__(
         self, options: ReplayOptions, inputs: ReplayInputs, limits: Limits, golden: GoldenValues | None
@@ -176,7 +176,7 @@ def is_unread_there(replayed: Replay | None) -> bool:
 def finished_here(
     results: Iterator[tuple[AnyJob, Replay | None]], replay_here: Callable[[AnyJob], Replay]
 ) -> Iterator[tuple[AnyJob, Replay]]:
-    """Yield results; those that no worker could compute are computed by this process."""
+    """Yield results; operators that no worker could compute are computed by this process."""
     for job, result in results:
         yield job, replay_here(job) if result is None or is_unread_there(result) else result
 
@@ -204,7 +204,7 @@ NumberedJob = TypeVar("NumberedJob", bound=Numbered)
 
 
 def in_order(results: Iterator[tuple[NumberedJob, Replay]], count: int, progress: Progress) -> Iterator[Replay]:
-    """Yield results in the order of their numbers, each as soon as all before it are there."""
+    """Yield results in the order of their numbers, each as soon as all earlier results are there."""
     progress(0, count)
     early: dict[int, Replay] = {}
     following = 0
@@ -253,9 +253,9 @@ def _is_there(pairing: Pairing) -> bool:
 
 
 def open_once(batch: ReplayBatch) -> ReplayOne | None:
-    """Return the function that replays an operator; `None` if this process does not have what the client has.
+    """Return the function that replays an operator; `None` without the client's model and engine.
 
-    What it needs is read for the first batch only.
+    The model is read for the first batch only.
     """
     with _lock:
         if batch.run not in _opened:

@@ -149,7 +149,7 @@ class OperatorReplay(Struct, frozen=True):
 
     @property
     def device_type(self) -> DType:
-        """The float type in which the device computes: that of the first float input, else of the output."""
+        """The float type in which the device computes: the type of the first float input, else of the output."""
         tensors = [value.tensor for value in (*self.inputs.values(), *self.outputs)]
         floats = [tensor.spec.dtype for tensor in tensors if tensor.spec.dtype.kind is Kind.FLOAT]
         return floats[0] if floats else tensors[-1].spec.dtype
@@ -272,7 +272,7 @@ class OperatorReplay(Struct, frozen=True):
         return as_device(target, spec.dtype).reshape(pair.shape), numbers.reshape(pair.shape)
 
     def allowance(self, output: DType) -> Allowance:
-        """Return the noise of the operator in an output of this type."""
+        """Return the noise that the operator may have in an output of this type."""
         return allowance_of(self._limit(output), (node.op_type for node in self.subgraph.nodes), output)
 
     def _limit(self, output: DType) -> Limit:

@@ -68,7 +68,7 @@ def find_types(encoded: EncodedModel, given_shapes: Mapping[str, Shape], threads
 
 
 def _run_for_shapes(model: OriginalModel, runner: Runner, tensors: list[str]) -> dict[str, Shape]:
-    """Return shapes by a run on inputs of ones; nothing if it fails, as models that expect certain values do."""
+    """Return shapes by a run on inputs of ones; nothing if the run fails, as for models that expect certain values."""
     try:
         return find_shapes(model, runner, tensors)
     except InputError:

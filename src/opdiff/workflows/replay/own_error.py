@@ -1,4 +1,4 @@
-"""Own error of an operator: the difference between its output and the replayed one, and how large it may be."""
+"""Own error of an operator: the difference between its output and the replayed output, and the allowed difference."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Allowance(NamedTuple):
     def with_ties(self, target: AnyArray, replayed: AnyArray, device: DType, usual: float) -> Allowance:
         """Return the allowance for integers that were rounded from floats of a device's type.
 
-        Errors of that type decide to which of two integers a number near the middle between them is rounded. If more
-        than the usual share of integers differ by more than one, this is no excuse.
+        Rounding errors of this type decide to which of two integers a number near the middle between them is rounded.
+        If more than the usual share of integers differ by more than one, near ties do not explain the difference.
         """
         step = _STEPS.get(device.name, 0.0)
         if not step or "f" in (target.dtype.kind, replayed.dtype.kind) or not target.size:
@@ -69,7 +69,7 @@ class Allowance(NamedTuple):
         return self._replace(unequal=max(self.unequal, min(self.unequal + share, _MAX_TIE_SHARE)))
 
     def widened(self, spread: Difference) -> Allowance:
-        """Return the allowance for an operator whose result depends that much on the way of computing it."""
+        """Return the allowance for an operator whose result differs this much between ways of computing it."""
         return self._replace(
             error=max(self.error, _SPREAD_FACTOR * spread.error),
             peak=max(self.peak, _SPREAD_FACTOR * spread.peak),

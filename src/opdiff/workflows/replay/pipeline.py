@@ -142,7 +142,7 @@ def open_context(options: ReplayOptions, inputs: ReplayInputs, limits: Limits) -
 
 
 def choose(rules: GroupedModel, names: Sequence[str], is_run: Callable[[RuleOp], bool]) -> list[RuleOp]:
-    """Return the named operators; those that were dumped if none is named."""
+    """Return the named operators; if none is named, the operators that were dumped."""
     operators = rules.in_sequence()
     if not names:
         return [operator for operator in operators if is_run(operator)]

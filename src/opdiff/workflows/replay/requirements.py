@@ -1,4 +1,4 @@
-"""What results of a replay depend on besides its inputs: the files of the model, and the engine."""
+"""Requirements of equal results of a replay besides its inputs: the files of the model, and the engine."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Requirements(Struct, frozen=True):
 
     @classmethod
     def of(cls, options: ReplayOptions) -> Requirements:
-        """Return those of this process."""
+        """Return the model and engine of this process."""
         return cls(_hashed_model(options), _engine())
 
     def fulfil(self, wanted: Requirements) -> bool:
-        """Return whether a process with these computes what the other one does; what is not known does not count."""
+        """Return whether a process with this model and engine computes the same; unknown requirements do not count."""
         pairs = (self.model, wanted.model), (self.engine, wanted.engine)
         return all(not other or own == other for own, other in pairs)
 

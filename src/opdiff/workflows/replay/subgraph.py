@@ -44,7 +44,7 @@ def find_subgraph(
         encoded: the model.
         outputs: tensors to compute.
         known: tensors whose values are known.
-        owners: compiled operator of each tensor that one computes; the walk does not go past such a tensor.
+        owners: the compiled operator of each tensor that one computes; the search does not go past such a tensor.
 
     Returns:
         The subgraph, or the reason why a value that it needs is not known.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def suspects_of(judgement: Judgement) -> tuple[str, ...]:
-    """Return the operators of findings, the worst first, and those without comparison right before them."""
+    """Return the operators of findings, the worst first, and uncompared operators right before them."""
     found = [name for finding in judgement.findings for name in (finding.operator, *finding.before)]
     return tuple(dict.fromkeys((*found, *judgement.candidates)))
 
@@ -33,8 +33,8 @@ def operators_with_errors(comparison: Comparison) -> tuple[str, ...]:
 def operators_with_noise(comparison: Comparison, min_error: float = 0.0) -> tuple[str, ...]:
     """Return the operators whose outputs have errors above `min_error` that noise may explain.
 
-    By turns the one with the largest excess, and the one with the largest error. Operators that move data only have the
-    errors of others.
+    The operator with the largest excess and the operator with the largest error come by turns. Operators that only move
+    data are left out: they have the errors of others.
     """
     pairs = zip(comparison.rows, comparison.judgement.verdicts, strict=True)
     noisy = [

@@ -188,7 +188,7 @@ class _Prepared(Struct, frozen=True):
     def is_confirmed(self, computation: OperatorReplay) -> bool:
         """Return whether a computation turns the golden inputs into the golden outputs.
 
-        Without any golden data it cannot be told, and is taken to be right.
+        Without any golden data, the computation is taken to be right.
         """
         if self.context.golden is None:
             return True
@@ -208,7 +208,7 @@ class _Prepared(Struct, frozen=True):
         return all(_agree(computation, value, known[value.key], computed[value.original]) for value in judged)
 
     def _golden_input(self, index: int, numbers: AnyArray) -> AnyArray | None:
-        """Return the golden values of an input; a weight has those that were dumped."""
+        """Return the golden values of an input; for a weight, the dumped values."""
         value, _ = self.inputs[index]
         entry = self.operator.inputs[index] if index < len(self.operator.inputs) else ""
         parsed = parse_input(entry)
@@ -247,7 +247,7 @@ def _agree(computation: OperatorReplay, value: DumpedValue, golden: AnyArray, co
 
 
 def _input_count(operator: RuleOp) -> int:
-    """Return the number of inputs, without optional ones at the end that are not connected."""
+    """Return the number of inputs, without unconnected optional inputs at the end."""
     connected = [index for index, entry in enumerate(operator.inputs) if parse_input(entry) is not None]
     return max(connected, default=-1) + 1
 
@@ -260,7 +260,7 @@ def _produced(context: TypeContext, operator: RuleOp, index: int) -> Tensor | No
 
 
 def _logical(operator: RuleOp, key: TensorKey, tensor: Tensor, name: str) -> tuple[DumpedValue, Shape]:
-    """Return a tensor with the layout in which it is computed, and its shape in it."""
+    """Return a tensor with the layout in which it is computed, and its shape in this layout."""
     spec = tensor.spec
     if key.slot is Slot.OUTPUT and not spec.origin_shape:
         described = operator.output(key.index)
@@ -272,7 +272,7 @@ def _logical(operator: RuleOp, key: TensorKey, tensor: Tensor, name: str) -> tup
 
 
 def _layout(operator: RuleOp, stored: str, rank: int) -> str:
-    """Return the layout in which a tensor is computed: that of memory, unless it is private or an image."""
+    """Return the layout in which a tensor is computed: the layout in memory, unless that is private or an image."""
     if operator.op_type not in IMAGE_TYPES or rank != 4:
         if stored in _PLAIN:
             return stored

@@ -20,7 +20,7 @@ OPSET = 17
 
 
 class UnsupportedLayerError(Exception):
-    """A layer, or a parameter of it, that has no translation."""
+    """A layer or parameter that has no translation."""
 
 
 class Blob(Struct, frozen=True):

@@ -77,7 +77,7 @@ def reshape(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
 
 
 def permute(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
-    """Another order of axes; those that are not named follow in their order."""
+    """Another order of axes; axes that are not named follow in their order."""
     named = [x.axis(axis) for axis in layer.parameters("permute_param").integers("order")]
     order = (*named, *(axis for axis in range(x.rank) if axis not in named))
     return graph.add("Transpose", [x.tensor], tuple(x.shape[axis] for axis in order), {"perm": order})

@@ -67,7 +67,7 @@ ALL_INPUTS: dict[str, AllInputs] = {
 
 
 class CaffeOriginal:
-    """A Caffe net as an ONNX model; `shapes` replace those of the prototxt."""
+    """A Caffe net as an ONNX model; `shapes` replace the shapes of the prototxt."""
 
     def __init__(self, prototxt: str, caffemodel: str, given_shapes: Mapping[str, Shape]) -> None:
         net = read_net(prototxt, caffemodel)

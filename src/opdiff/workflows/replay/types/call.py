@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class UnsupportedOperatorError(Exception):
-    """An operator, or a parameter of it, that has no translation."""
+    """An operator or parameter that has no translation."""
 
 
 class Operand(Struct, frozen=True):
@@ -58,7 +58,7 @@ class Call(Struct, frozen=True):
         """Return an input.
 
         Raises:
-            UnsupportedOperatorError: it has not that many.
+            UnsupportedOperatorError: the operator has fewer inputs.
         """
         if index >= len(self.operands):
             raise UnsupportedOperatorError(f"input {index} is missing")

@@ -21,7 +21,7 @@ _INT32 = 6
 
 
 def _spatial(call: Call, name: str) -> tuple[int, int]:
-    """Return height and width of a list with an entry for each axis, or for these two only."""
+    """Return height and width of a list with an entry for each axis, or for height and width only."""
     values = call.integers(name)
     if len(values) == 4:
         axes = call.get("data_format", "NCHW")

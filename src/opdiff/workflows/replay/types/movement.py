@@ -19,7 +19,7 @@ def concat(graph: OnnxBuilder, call: Call) -> str:
 
 
 def split(graph: OnnxBuilder, call: Call) -> list[str]:
-    """Build the splits; the extents are those of the outputs."""
+    """Build the splits; the outputs give the extents."""
     data = next(operand for operand in call.operands if operand.rank == len(call.output_shapes[0]))
     axis = _split_axis(call, data.shape)
     extents = [shape[axis] for shape in call.output_shapes]

@@ -31,7 +31,7 @@ def quantize(graph: OnnxBuilder, call: Call) -> str:
 
 
 def _known(call: Call, name: str) -> float:
-    """Return a number that rules always have; those that were written without attributes do not."""
+    """Return a number that rules always have, unless they were written without attributes."""
     if name not in call.attributes:
         raise UnsupportedOperatorError(f"{name} is not known")
     return call.get(name, 0.0)

@@ -1,1 +1,1 @@
-"""Variants of a computation, each with one thing changed: what the device may have done instead of what it should."""
+"""Variants of a computation, each with one change: what the device may have computed by mistake."""

@@ -109,7 +109,7 @@ def _matrix_sums(node: EncodedNode, axes: tuple[int, int], length: int, size: in
 
 
 def _convolution_sums(computation: Computation, node: EncodedNode, image: Shape, kernel: Shape) -> Iterator[_Sums]:
-    """Yield the sums over blocks of channels at each position of the kernel, in both orders of these."""
+    """Yield the sums over blocks of channels at each position of the kernel, in both orders of blocks and positions."""
     given = read_attributes(computation.encoded, node)
     extents = computation.shape_of(node.outputs[0])
     blocks = range(0, kernel[1], _BLOCK)

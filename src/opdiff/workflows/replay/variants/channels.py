@@ -1,4 +1,4 @@
-"""Axes that may be those of channels."""
+"""Axes that may be the axis of channels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_CHANNELS = 4096
 
 
 def channel_axes(array: AnyArray) -> list[int]:
-    """Return the axes that may be those of channels: the second one, and the last one."""
+    """Return the axes that may be the axis of channels: the second and the last."""
     axes = dict.fromkeys(axis for axis in (1, array.ndim - 1) if 0 <= axis < array.ndim)
     return [axis for axis in axes if 1 < array.shape[axis] <= _MAX_CHANNELS]
 

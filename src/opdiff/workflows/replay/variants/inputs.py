@@ -28,7 +28,7 @@ _COARSER_TYPES = (dtypes.FLOAT16, dtypes.BFLOAT16, dtypes.FLOAT8_E4M3FN, dtypes.
 
 
 def rounded_inputs(computation: Computation, device: DType) -> Iterator[Variant]:
-    """Yield variants whose inputs are rounded to a coarser type than that of the device first."""
+    """Yield variants whose inputs are first rounded to a coarser type than the type of the device."""
     start = _COARSER_TYPES.index(device) + 1 if device in _COARSER_TYPES else 0
     for dtype in _COARSER_TYPES[start:]:
         reason = because("replay.cause_input_rounded", dtype=dtype.name)

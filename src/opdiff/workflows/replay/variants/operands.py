@@ -95,7 +95,7 @@ def exchanged(computation: Computation) -> Iterator[Variant]:
 
 
 def _exchanged(node: EncodedNode) -> tuple[str, ...]:
-    """Return the inputs of a node in the other order, if it matters."""
+    """Return the inputs of a node in the other order, if the order matters."""
     if node.op_type == "Where":
         condition, first, second = node.inputs
         return condition, second, first

@@ -93,7 +93,7 @@ def iter_outputs(output: Output) -> Iterator[OutputVariant]:
 
 
 def has_small_errors(output: Output) -> bool:
-    """Return whether most elements have small errors, without outliers; those that are 0 on both sides do not count."""
+    """Return whether most elements have small errors, without outliers; zeros on both sides do not count."""
     errors, replayed = _visible(output)
     scale = float(np.sqrt(np.square(replayed).mean())) if errors.size else 0.0
     spread = float(np.sqrt(np.square(errors).mean())) if errors.size else 0.0
@@ -106,7 +106,7 @@ def has_small_errors(output: Output) -> bool:
 
 
 def has_both_signs(output: Output) -> bool:
-    """Return whether errors are not of one sign, as those of fewer digits; means of few elements are not near 0."""
+    """Return whether errors have both signs, as errors of fewer digits have; means of few elements are not near 0."""
     errors, _ = _visible(output)
     spread = float(np.sqrt(np.square(errors).mean()))
     return abs(float(errors.mean())) < max(_MAX_NOISE_BIAS, _CHANCE / sqrt(errors.size)) * spread
@@ -217,7 +217,7 @@ def _factors(target: AnyArray, replayed: AnyArray) -> AnyArray:
 
 
 def _border(output: Output) -> Iterator[OutputVariant]:
-    """Errors at the border of images only, and in much of it."""
+    """Errors at the border of images only, and in much of the border."""
     shape = output.target.shape
     if len(shape) != _IMAGE_RANK or min(shape[2:]) < _MIN_IMAGE_EXTENT:
         return
@@ -255,7 +255,7 @@ def _few(output: Output) -> Iterator[OutputVariant]:
 
 
 def _wrong_slices(bad: AnyArray, axis: int) -> AnyArray:
-    """Return the indices of slices with bad elements; nothing if these are many, or only few elements are bad."""
+    """Return the indices of slices with bad elements; nothing if there are many, or if only few elements are bad."""
     others = tuple(number for number in range(bad.ndim) if number != axis)
     counts = np.count_nonzero(bad, axis=others)
     wrong = np.flatnonzero(counts)

@@ -33,7 +33,7 @@ _MAX_PERMUTED_RANK = 4
 
 
 def other_parameters(computation: Computation) -> Iterator[Variant]:
-    """Yield variants with other values of attributes, those of the last operator first."""
+    """Yield variants with other values of attributes, attributes of the last operator first."""
     for node in computation.computing_nodes():
         for kind, changes in _CHANGES.get(node.op_type, ()):
             given = read_attributes(computation.encoded, node)

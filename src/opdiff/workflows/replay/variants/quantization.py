@@ -1,7 +1,7 @@
 """Variants of quantization: other scale, zero point, rounding or range of quantized values.
 
-The values before rounding, or the integers before scaling, are computed again; each variant makes the output of them
-in another way.
+The values before rounding, or the integers before scaling, are computed again; each variant makes the output from
+them in another way.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _inside(target: AnyArray, output: Rounded) -> AnyArray:
 
 
 def _fitted_factor(target: AnyArray, values: AnyArray, output: Rounded) -> float | None:
-    """Return the factor of the scale for which most numbers are rounded to those of the device."""
+    """Return the factor of the scale for which most numbers are rounded to the numbers of the device."""
     numbers, found = (array - output.zero_point for array in (values, target))
     is_used = (target > output.low) & (target < output.high) & (np.abs(numbers) > 1)
     if np.count_nonzero(is_used) < _MIN_ELEMENTS:
@@ -235,7 +235,7 @@ def _shifted_integers(
 
 
 def _factors(target: AnyArray, replayed: AnyArray, axis: int) -> Iterator[OutputVariant]:
-    """Another scale for all channels, for a few of them, or for each."""
+    """Another scale for all channels, for a few channels, or for each channel."""
     factor = float((target * replayed).sum() / max(float(np.square(replayed).sum()), 1e-300))
     if abs(factor - 1) > _MIN_SCALE_ERROR:
         yield _variant("replay.cause_quantization_scale", target, factor * replayed, factor=factor)

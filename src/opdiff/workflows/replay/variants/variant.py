@@ -23,7 +23,7 @@ class Variant(Struct, frozen=True):
     """A changed computation.
 
     Attributes:
-        kind: kind of error that it would prove.
+        kind: kind of error that the variant would prove.
         reason: the change.
         subgraph: the changed subgraph.
         change_input: changes the values of inputs: name and values to values.
