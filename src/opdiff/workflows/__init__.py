@@ -1,1 +1,1 @@
-"""The ways through the stages; only these know the order."""
+"""The commands as ways through the stages; only workflows know the order of the stages."""

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from opdiff.run.task_round import Place
 
 UNREADABLE = frozenset({"core.cannot_open", "core.cannot_read"})
-"""Reasons of results whose files could not be read, which another host may be able to."""
+"""Reasons of results whose files could not be read; another host may be able to read them."""
 
 
 @contextmanager
 def find_cluster(
     address: str, config: str = "", on_workers: Callable[[int], None] = lambda _count: None
 ) -> Iterator[Cluster | None]:
-    """Connect to a cluster, as `open_cluster` does; without an address there is none."""
+    """Connect to a cluster, as `open_cluster` does; `None` without an address."""
     if not address:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Limits of the user, from a file; and the default ones as such a file."""
+"""Limits of the user, from a file; and the default limits as such a file."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Task(Struct, frozen=True):
 
 
 class TensorState(Struct, frozen=True):
-    """One tensor of an operator; `extremes` is `None` if it cannot be read because of `problem`.
+    """One tensor of an operator; `extremes` is `None` if the tensor cannot be read because of `problem`.
 
     `first` has the coordinates of the first extreme element: in the logical shape, as in a comparison, or in the stored
     shape if the layout does not tell the logical one.
@@ -88,7 +88,7 @@ class OperatorState(Struct, frozen=True):
 
 
 class RecordFinding(Struct, frozen=True):
-    """A debug record of an overflow, and its operator, if it was dumped."""
+    """A debug record of an overflow, and its operator, if the operator was dumped."""
 
     path: str
     output: int
@@ -184,7 +184,7 @@ def _task(unit: str, words: Words) -> Task:
 
 
 def _find_operator(task: Task, operators: tuple[Operator, ...]) -> Operator | None:
-    """Return the operator with the ids of a task; the first one of several."""
+    """Return the operator with the ids of a task; the first operator of several."""
     matches = [
         (entry.parsed.timestamp or 0, number)
         for number, operator in enumerate(operators)

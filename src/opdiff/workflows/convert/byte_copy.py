@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
 
 _CHUNK_BYTES = 1 << 20
-# NumPy aligns the data of an array to this.
+# NumPy aligns the data of an array to this many bytes.
 _ALIGNMENT = 64
 _PREFIX = b"\x93NUMPY\x01\x00"
 _SENDFILE_UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})

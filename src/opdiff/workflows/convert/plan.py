@@ -137,7 +137,7 @@ def _is_nameless_file(path: str) -> bool:
 
 
 def _output_inside(root: str, output: str) -> str:
-    """Return the prefix of paths in the output folder, if it is inside of the tree; else empty."""
+    """Return the prefix of paths in the output folder, if the folder is inside of the tree; else empty."""
     if is_remote(root):
         return ""
     below = os.path.relpath(os.path.realpath(output), os.path.realpath(root))

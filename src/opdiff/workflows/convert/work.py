@@ -42,7 +42,7 @@ _MAX_NUMPY_RANK = 32
 
 
 class Failure(Struct, frozen=True):
-    """A file, or one tensor of it (`input:0`), that was not converted."""
+    """A file, or one of its tensors (`input:0`), that was not converted."""
 
     path: str
     tensor: str
@@ -85,7 +85,7 @@ def convert_all(
         on_death=lambda job: _failed(job, because("workflows.worker_died")),
         nbytes=lambda job: job.nbytes,
         needs_process=options.custom is not None,
-        # Passwords and connections are those of this process.
+        # Only this process has the passwords and connections.
         in_process=any(is_remote(job.path) for job in jobs),
         # If bytes are only copied, most time is spent creating files, which a folder does one at a time.
         min_parallel_jobs=200 if options.layout or options.form is Form.NPZ else 20_000,
@@ -107,7 +107,7 @@ def _convert_on_cluster(jobs: Sequence[ConvertJob], cluster: Cluster) -> Iterato
 
 
 def convert_files(jobs: Sequence[ConvertJob]) -> list[ConvertResult]:
-    """Convert some files on a worker; after an interrupt no further ones."""
+    """Convert some files on a worker; after an interrupt no further files."""
     from opdiff.run.worker_task import uncancelled
 
     return [convert_file(job) for job in uncancelled(jobs)]

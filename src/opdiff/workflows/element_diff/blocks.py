@@ -22,7 +22,7 @@ _BLOCKS_PER_RELEASE = 64
 
 
 def examine_elements(pair: PairReader, top_n: int = 1, progress: Progress = lambda _done, _all: None) -> Detail:
-    """Compare all elements; keep the `top_n` worst ones."""
+    """Compare all elements; keep the `top_n` worst elements."""
     examination = Examination(real_shape(pair.shape, pair.target.dtype), top_n)
     for block in iter_blocks(pair, 0, pair.target.count):
         examination.add(block)

@@ -1,4 +1,4 @@
-"""Search for explanations: each hypothesis is tested on a few elements first, then on all of them or on a sample.
+"""Search for explanations: each hypothesis is tested on a few elements first, then on all elements or a sample.
 
 Only stored positions are looked up; no tensor is moved or copied as a whole, so time and memory are bounded.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Index = npt.NDArray[np.intp]
 
-# Tensors up to this size are examined as a whole, larger ones by a sample of runs of neighbours.
+# Tensors up to this size are examined as a whole, larger tensors by a sample of runs of neighbours.
 _MAX_FULL_ELEMENTS = 1 << 20
 _SAMPLE_ELEMENTS = 1 << 16
 _SAMPLE_RUN_LENGTH = 64
@@ -67,7 +67,7 @@ def explain(
 
     Args:
         pairing: both tensors, described.
-        candidates: other golden tensors; those with another number of elements are skipped.
+        candidates: other golden tensors; tensors with another number of elements are skipped.
         custom: user-defined layout conversions.
 
     Raises:
@@ -176,7 +176,7 @@ class HypothesisTest(Struct, frozen=True):
                 yield self._explanation(*_mistaken_for(candidate), before, after)
 
     def _open_like_golden(self, tensor: Tensor) -> ElementReader | None:
-        """Return another golden tensor in the order of the golden one, if it has as many elements."""
+        """Return another golden tensor in the order of the paired golden tensor, if it has as many elements."""
         spec, own = tensor.spec, self.pairing.golden.data.spec
         if (spec.shape, spec.layout) == (own.shape, own.layout) and isinstance(tensor.source, FileRange):
             return ElementReader(open_stored_codes(tensor), spec.dtype, self.golden.shape, self.golden.axes)
@@ -214,7 +214,7 @@ def _random_sample(random: np.random.Generator, count: int) -> Index:
 
 
 def _distance(target: AnyArray, golden: AnyArray) -> float:
-    """Return the relative Euclidean distance over elements finite on both sides; infinite if these are too few."""
+    """Return the relative Euclidean distance over elements finite on both sides; infinite if they are too few."""
     with np.errstate(all="ignore"):
         finite = np.isfinite(target) & np.isfinite(golden)
         if np.count_nonzero(finite) < _MIN_FINITE_SHARE * target.size:
@@ -247,7 +247,7 @@ def _decode(codes: AnyArray, dtype: DType) -> AnyArray:
 
 
 def _as_stored_in(values: AnyArray, dtype: DType) -> AnyArray:
-    """Round values to an element type; return them unchanged if it cannot encode them."""
+    """Round values to an element type; return the values unchanged if the type cannot encode them."""
     try:
         return _decode(elements.encode(values, dtype), dtype)
     except OpdiffError:

@@ -38,7 +38,7 @@ _MIN_POSITION_AXES = 4
 
 
 class FileNames(Struct, frozen=True):
-    """Names of the files of one tensor; `full_stem` is the stem if it is too long for a file name, else empty."""
+    """Names of the files of one tensor; `full_stem` is the stem if the stem is too long for a file name, else empty."""
 
     folder: str
     stem: str
@@ -203,7 +203,7 @@ def write_mapping(names: FileNames) -> None:
 
 
 def remove_old_tables(names: FileNames) -> None:
-    """Remove the tables of an earlier run for the same tensor; there may have been more of them."""
+    """Remove the tables of an earlier run for the same tensor; an earlier run may have written more tables."""
     table = re.compile(rf"{re.escape(names.stem)}_[0-9]+\.csv")
     for name in os.listdir(names.folder):
         if table.fullmatch(name):

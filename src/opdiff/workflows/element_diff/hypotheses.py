@@ -203,7 +203,7 @@ def _layouts(context: HypothesisContext) -> Iterator[Hypothesis]:
 
 
 def _axes_in_layout(context: HypothesisContext, name: str, tile: Tile) -> tuple[SplitAxis, ...] | None:
-    """Return the strides of the elements in a layout; `None` if it cannot hold them."""
+    """Return the strides of the elements in a layout; `None` if the layout cannot hold the elements."""
     layout = LAYOUTS.find(name)
     labels = context.axis_labels or LAYOUT_BY_RANK.get(len(context.shape), "")
     if layout is None or (layout.axes and sorted(layout.axes) != sorted(labels)):

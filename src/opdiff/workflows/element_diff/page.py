@@ -96,7 +96,7 @@ class OperatorPage(Struct, frozen=True):
         )
 
     def _explained(self, found: tuple[ErrorFacts, ...]) -> Iterator[ErrorFacts]:
-        """Yield the facts, those of the examined tensor with explanations by other tensors, too."""
+        """Yield the facts; facts of the examined tensor include explanations by other tensors."""
         for facts in found:
             is_examined = facts.row == self.measured.number and self.explanations
             yield replace(facts, explanations=self.explanations) if is_examined else facts

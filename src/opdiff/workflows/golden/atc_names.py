@@ -1,7 +1,7 @@
 """Names that ATC gives to the operators of an ONNX model; rule files refer to originals by these names.
 
-A node keeps its name. Only nodes without a name are numbered: first nodes of the main graph, then nodes of inner graphs,
-breadth first. Operators of a branch have the name of their `If` and of the branch in front.
+A node keeps its name. Only nodes without a name are numbered: first those of the main graph, then those of inner
+graphs, breadth first. Operators of a branch have the name of their `If` and of the branch in front.
 """
 
 from __future__ import annotations

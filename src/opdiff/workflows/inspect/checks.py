@@ -1,6 +1,6 @@
 """Checks of a directory of dumps before it is compared.
 
-Each check is a function from a `DumpTree` to findings; the list at the end has all of them.
+Each check is a function from a `DumpTree` to findings; the list at the end has all checks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Severity(StrEnum):
 
 
 class CheckResult(Struct, frozen=True):
-    """Result of a check, with every location where it applies."""
+    """Result of a check, with every location that it is about."""
 
     severity: Severity
     code: str

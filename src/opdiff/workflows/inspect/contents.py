@@ -2,7 +2,7 @@
 
 tree ──read_tree──► FolderRecord, … ──with_facts──► the same with TensorFacts, … ──► checks
 
-Both are done by this process or on the workers of a cluster, which have the files.
+Both steps are done by this process or on the workers of a cluster, which have the files.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class TensorFacts(Struct, frozen=True):
 
     Attributes:
         constant: the value of all elements; `None` if they differ or there is one.
-        nans: number of NaN; 0 unless all values are read, as the following ones.
+        nans: number of NaN; like the following numbers, 0 unless all values are read.
         infs: number of infinities.
         count: number of elements.
         sample: digest of parts of the content, if another operator has a tensor at the same address.
@@ -119,7 +119,7 @@ class DumpTree(Struct, frozen=True):
 
 
 def tensor_key(operator: Operator, slot: Slot, index: int) -> TensorKey:
-    """Return the key of a tensor; a file with a single tensor has it in its name."""
+    """Return the key of a tensor; the name of a file with a single tensor contains the key."""
     parsed = operator.files[-1].parsed
     if isinstance(parsed, DumpName):
         return TensorKey(operator.name, slot, index)
@@ -290,7 +290,7 @@ def _reports_overflow(entry: Entry) -> bool:
 
 
 def _reduced_dtypes(entry: Entry) -> list[str]:
-    """Return the element types in a reduced file; none if it is damaged, which a check reports."""
+    """Return the element types in a reduced file; none if the file is damaged, which a check reports."""
     try:
         return [known.dtype for stats in read_reduced(entry.path, entry.name).values() for known in stats]
     except DumpError:
@@ -340,7 +340,7 @@ def _count_not_finite(tensor: Tensor, codes: AnyArray) -> TensorFacts:
 
 
 def _sample(tensor: Tensor) -> bytes:
-    """Return a digest of the size and of parts of the content; tensors that differ in it are different."""
+    """Return a digest of the size and of parts of the content; tensors with different digests are different."""
     source = tensor.source
     if not isinstance(source, FileRange):
         return b""

@@ -26,7 +26,7 @@ _INPUT_TYPES = frozenset({"Data", "AippData", "RefData", "AnnData"})
 
 
 class ModelTensor(Struct, frozen=True):
-    """An input or an output of a graph; of an output, `name` is the operator and the index that it comes from."""
+    """An input or an output of a graph; the `name` of an output is the operator and the index of its output."""
 
     name: str
     dtype: str
@@ -35,7 +35,7 @@ class ModelTensor(Struct, frozen=True):
 
 
 class GraphReport(Struct, frozen=True):
-    """One graph: its operators by type, those that were fused or inserted, its inputs and outputs."""
+    """One graph: its operators by type, fused and inserted operators, inputs and outputs."""
 
     name: str
     operators: int

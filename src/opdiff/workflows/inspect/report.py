@@ -40,7 +40,7 @@ _WITH_PADDING = Reason("inspect.with_padding")
 
 
 class TensorReport(Struct, frozen=True):
-    """One tensor of a file; with `statistics` if requested, or the `problem` that prevents them."""
+    """One tensor of a file; with `statistics` if requested, or the `problem` that prevents statistics."""
 
     slot: Slot
     index: int
@@ -143,7 +143,7 @@ def inspect_path(path: str, depth: Depth, progress: tuple[Progress, Progress], c
 def inspect_file(
     path: str, *, statistics: bool = False, cluster: Cluster | None = None
 ) -> FileReport | StatisticsReport:
-    """Describe one file, by this process or on a worker that has it; `statistics` reads its tensors.
+    """Describe one file, by this process or on a worker that has the file; `statistics` reads its tensors.
 
     Raises:
         DumpError: the file cannot be read.

@@ -1,4 +1,4 @@
-"""Reduction on the workers of a cluster, which write the reduced files beside the originals and remove these."""
+"""Reduction on the workers of a cluster, which write reduced files and remove the originals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MIN_WEIGHT_BYTES = 1 << 18
 
 
 class Workers(Struct, frozen=True):
-    """A tree whose files are reduced on a cluster: on its host, or on all workers if all of them have it."""
+    """A tree whose files are reduced on a cluster: on its host, or on all workers if they all have the tree."""
 
     options: ReduceOptions
     cluster: Cluster
@@ -68,11 +68,11 @@ class ReduceBatch(Struct, frozen=True):
     keep: bool
 
     def __call__(self, files: Sequence[ReducibleFile]) -> list[ReduceResult]:
-        """Reduce the files of a batch; after an interrupt no further ones."""
+        """Reduce the files of a batch; after an interrupt no further files."""
         return [self._reduce(file) for file in uncancelled(files)]
 
     def _reduce(self, file: ReducibleFile) -> ReduceResult:
-        """Reduce a file, unless a worker that was killed has just done so and removed it."""
+        """Reduce a file, unless a worker that was killed has just reduced the file and removed it."""
         result = reduce_file(file, self.information, keep=self.keep)
         if result.problem is None or os.path.lexists(file.path) or not os.path.exists(file.result):
             return result

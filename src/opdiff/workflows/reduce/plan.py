@@ -29,7 +29,7 @@ _DRAFT = re.compile(r"\.(\d{1,10})\.\d{1,10}\.[0-9a-f]{8}\.part")
 
 
 class Stamp(Struct, frozen=True):
-    """State of a file; any write to it changes one of the fields."""
+    """State of a file; any write to the file changes one of the fields."""
 
     inode: int
     nbytes: int
@@ -74,7 +74,7 @@ class SettleTracker(Struct):
 
 
 class FoundFiles(Struct, frozen=True):
-    """Files of a tree that are not reduced yet: all, and those that are finished; and the history of their states."""
+    """Files of a tree that are not reduced yet: all files, and finished files; and the history of their states."""
 
     waiting: tuple[ReducibleFile, ...]
     ready: tuple[ReducibleFile, ...]
@@ -82,7 +82,7 @@ class FoundFiles(Struct, frozen=True):
 
 
 def find_ready(root: str, tracker: SettleTracker, done: Mapping[str, Stamp]) -> FoundFiles:
-    """Find the files that can be reduced; those in `done` are left out until they change.
+    """Find the files that can be reduced; files in `done` are left out until they change.
 
     Raises:
         InputError: the root is not a readable directory.
@@ -125,7 +125,7 @@ def is_open_for_writing(path: str) -> bool:
     except OSError:
         return True
     try:
-        # The system sends a signal when a process opens the file meanwhile; the usual one would end this process.
+        # The system sends a signal when a process opens the file meanwhile; the default signal would end this process.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -152,7 +152,7 @@ def remove_drafts(root: str) -> int:
 def _find_reducible(entry: Entry) -> ReducibleFile | None:
     parsed = entry.parsed
     is_fx = isinstance(parsed, FxName)
-    # Statistics of slices cannot be merged to those of the operator, so slices are not reduced.
+    # Statistics of slices cannot be merged to statistics of the operator, so that slices are not reduced.
     is_ge = isinstance(parsed, DumpName) and not (parsed.suffix or parsed.is_slice or is_debug(entry))
     if parsed.reduced or is_statistics(entry) or not (is_fx or is_ge) or os.path.islink(entry.path):
         return None

@@ -151,7 +151,7 @@ def _reduce_all(
     *,
     keep: bool,
 ) -> dict[str, Stamp]:
-    """Reduce files and add their results to the totals; return those that are still there."""
+    """Reduce files and add their results to the totals; return the files that are still there."""
     total = sum(file.stamp.nbytes for file in ready)
     reached = 0
     done = {}
@@ -165,5 +165,5 @@ def _reduce_all(
 
 
 def pause_s(busy_s: float, load: float) -> float:
-    """Return the pause after some work that limits it to a share of the time."""
+    """Return the pause after some work that limits the work to a share of the time."""
     return min(busy_s * (1 - load) / load, _MAX_PAUSE_S)

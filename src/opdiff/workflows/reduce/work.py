@@ -36,7 +36,7 @@ _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class ReduceResult(Struct, frozen=True):
-    """Result of a file: bytes before and after, or the problem because of which it was kept."""
+    """Result of a file: bytes before and after, or the problem because of which the file was kept."""
 
     path: str
     before: int = 0

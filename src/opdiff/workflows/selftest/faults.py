@@ -1,4 +1,4 @@
-"""Faults that can be injected into a tensor: functions from its values to wrong ones."""
+"""Faults that can be injected into a tensor: functions from its values to wrong values."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _corrupt_channel(target: FaultTarget) -> AnyArray | None:
     selection = [slice(None)] * values.ndim
     channel = int(target.random.integers(extent))
     selection[axis] = slice(channel, channel + 1)
-    # Noise, so that no offset explains it, and enough of it to be significant among many channels.
+    # Noise, which no offset explains, and enough of it to be significant among many channels.
     deviation = target.root_mean_square * max(2.0, 0.3 * float(np.sqrt(extent)))
     result[tuple(selection)] += target.random.normal(0, deviation, result[tuple(selection)].shape)
     return result

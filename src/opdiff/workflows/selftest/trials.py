@@ -54,7 +54,7 @@ class TrialResult(Struct, frozen=True):
     Attributes:
         fault: its name.
         key: the tensor with the fault.
-        is_found: whether the comparison shows the fault; `None` if it could not be injected.
+        is_found: whether the comparison shows the fault; `None` if the fault could not be injected.
         right_name: the correct diagnosis.
         names: the diagnosis.
         distance: the resulting relative Euclidean distance.

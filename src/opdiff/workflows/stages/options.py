@@ -32,7 +32,7 @@ class StagesOptions(Struct, frozen=True):
         fusion_off_rules: rule file of the model with fusion off.
         quant_rules: rule file of the quantization tool.
         version_rules: rule file of the model of the other version or processor.
-        compare: all other options of the comparisons; its paths are not used, except that of the results.
+        compare: all other options of the comparisons; its paths are not used, except the path of the results.
     """
 
     folders: tuple[str, ...] = ()
@@ -44,5 +44,5 @@ class StagesOptions(Struct, frozen=True):
     compare: CompareOptions = CompareOptions()
 
     def name(self, position: int) -> StageName | None:
-        """Return what a directory holds, if the user said it."""
+        """Return what a directory holds, if the user named it."""
         return self.names[position] if position < len(self.names) else None

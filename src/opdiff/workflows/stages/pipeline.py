@@ -44,7 +44,7 @@ def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = 
     """Compare neighbours, and each stage with the first; with `write`, the files of each go to a folder of its own.
 
     Raises:
-        UsageError: there are too few or too many directories, or it cannot be told what one holds.
+        UsageError: there are too few or too many directories, or the stage of a directory is not clear.
         InputError: fewer than two directories can be used, or a rule file cannot.
     """
     if not MIN_STAGES <= len(options.folders) <= MAX_STAGES:
@@ -91,13 +91,13 @@ def _compare(options: CompareOptions, progress: Progress, reader: SharedReader) 
 
 
 def folder_name(golden: int, target: int, changes: Iterable[Change]) -> str:
-    """Return the name of the folder of a comparison: `2-3_conversion`; only neighbours have changes in it."""
+    """Return the name of the folder of a comparison: `2-3_conversion`; the changes are named for neighbours only."""
     numbers = f"{golden + 1}-{target + 1}"
     return "_".join((numbers, *changes)) if target == golden + 1 else numbers
 
 
 def pair_options(golden: Stage, target: Stage, options: StagesOptions) -> CompareOptions:
-    """Return the comparison of two stages, with the rule files that apply to it."""
+    """Return the comparison of two stages, with the rule files that apply to this comparison."""
     wanted = replace(options.compare, target=target.path, golden=golden.path)
     if target.data is DumpKind.ARRAYS:
         return replace(wanted, quant_rules=options.quant_rules)
@@ -126,7 +126,7 @@ def _changes(golden: Stage, target: Stage) -> Iterator[Change]:
 
 
 def _environment_changes(golden: Stage, target: Stage) -> Iterator[Change]:
-    """Yield version and processor: those that the user named or the models tell, otherwise both if nothing else is."""
+    """Yield version and processor: as the user or the models name them, otherwise both if nothing else differs."""
     ours, theirs = target.origin, golden.origin
     found = [target.change] if target.change else []
     if ours.processor and theirs.processor and ours.processor != theirs.processor:

@@ -1,7 +1,7 @@
 """Recognition of stages: original, quantized, compiled with fusion off or on, by the contents and the rule files.
 
 directory ──read──► arrays or dump, quantizing operators ─┐
-rule files ──read──► operators, number of fused ones ─────┴──► Stage, … in the order of the chain
+rule files ──read──► operators, number of fused operators ┴──► Stage, … in the order of the chain
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Run(NamedTuple):
 
 
 class _Rules(NamedTuple):
-    """A rule file of a compiled model; `is_off` tells that it was given as that of fusion off."""
+    """A rule file of a compiled model; `is_off` tells that it was given as the file of fusion off."""
 
     file: RuleFile
     fused: int
@@ -58,7 +58,7 @@ class _Rules(NamedTuple):
 
 
 def recognize(options: StagesOptions, reader: InputReader) -> Recognized:
-    """Return what the directories hold; those that cannot be read are left out, unless fewer than two remain.
+    """Return what the directories hold; unreadable directories are left out, unless fewer than two remain.
 
     Raises:
         UsageError: what a directory holds cannot be told, and the user has to say it.
@@ -95,7 +95,7 @@ def _read_runs(options: StagesOptions, reader: InputReader) -> tuple[list[_Run],
 
 
 def _read_rule_files(options: StagesOptions, reader: InputReader) -> tuple[list[_Rules], list[Reason]]:
-    """Read the rule files of compiled models; those of fusion on and off are exchanged if their operators say so."""
+    """Read the rule files of compiled models; files of fusion on and off are exchanged if their operators say so."""
     found = [
         _Rules(file, count_fused(file), is_off=is_off, is_version=is_version)
         for path, is_off, is_version in (
@@ -178,7 +178,7 @@ def _device_stages(runs: Sequence[_Run], rules: Sequence[_Rules]) -> Iterator[tu
 
 
 def _find_fusion(run: _Run, runs: Sequence[_Run]) -> Reason | None:
-    """Return which operator of another dump joins several operators of this one; `None` if there is none."""
+    """Return which operator of another dump joins several operators of this dump; `None` if there is none."""
     for other in runs:
         fused = find_fused(other.dump.operators, run.dump.operators) if other is not run else None
         if fused is not None:
@@ -194,7 +194,7 @@ def _is_of_other_fusion(rules: _Rules, run: _Run, runs: Sequence[_Run]) -> bool:
 
 
 def _choose_rules(run: _Run, runs: Sequence[_Run], rules: Sequence[_Rules]) -> _Rules | None:
-    """Return the file that has most of the operators; of equal ones the one that was given for such a stage."""
+    """Return the file that has most of the operators; of several, the file given for such a stage."""
     fitting = [(rules_fit(run.dump, each.file), each) for each in rules]
     best = max((fit for fit, _ in fitting), default=0.0)
     equal = [each for fit, each in fitting if fit == best and fit >= _MIN_FIT]

@@ -87,5 +87,5 @@ def _output(dump: Dump, operator: DumpedOp, index: int) -> Tensor:
 
 
 def _last_names(dump: Dump) -> tuple[str, ...]:
-    """Return the operators that ran last, which are usually those of the result."""
+    """Return the operators that ran last, which usually return the result."""
     return tuple(list(dump.operators)[-_MAX_NAMES_SHOWN:])

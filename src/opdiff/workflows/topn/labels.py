@@ -37,7 +37,7 @@ class Labels(Struct, frozen=True):
 
 
 class MatchedLabels(Struct, frozen=True):
-    """The label of each sample, `NO_CLASS` if it has none, and remarks."""
+    """The label of each sample, `NO_CLASS` if the sample has none, and remarks."""
 
     classes: Classes
     notes: tuple[Reason, ...] = ()

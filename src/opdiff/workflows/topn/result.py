@@ -29,7 +29,7 @@ class TopK(Struct, frozen=True):
         agreement: samples whose best golden class is among the k best of the target.
         target_accuracy: samples whose label is among the k best of the target; `None` without labels.
         golden_accuracy: the same of the golden run.
-        loss: golden accuracy minus that of the target; without labels golden results count as right.
+        loss: golden accuracy minus accuracy of the target; without labels golden results count as right.
         outcome: the loss, or gain, by the documented limits.
     """
 

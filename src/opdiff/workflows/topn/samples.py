@@ -97,7 +97,7 @@ def read_outputs(path: str, options: TopnOptions, operator: str, *, is_chosen: b
 
 
 class ScoreReader:
-    """Reader of scores in the order of samples; keeps the last tensor open, because compressed ones are read whole."""
+    """Reader of scores in the order of samples; keeps the last tensor open, as compressed tensors are read whole."""
 
     def __init__(self, classes: int) -> None:
         self._classes = classes
@@ -195,7 +195,7 @@ def _scores_shape(tensor: Tensor) -> tuple[int, int]:
     """Return samples and classes of a tensor.
 
     Raises:
-        InputError: it is not the output of a classification.
+        InputError: the tensor is not the output of a classification.
     """
     dtype, shape = tensor.spec.dtype, _logical_shape(tensor)
     problem = _type_problem(dtype.kind, dtype.bits)
@@ -218,7 +218,7 @@ def _logical_shape(tensor: Tensor) -> Shape:
 
 
 def _place(tensor: Tensor) -> str:
-    """Return the file of a tensor, and its name in it."""
+    """Return the file of a tensor, and the name of the tensor in the file."""
     return f"{tensor.source.path}:{tensor.name}" if tensor.name else tensor.source.path
 
 
