@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from opdiff.core import dtypes
 from opdiff.core.errors import ElementError
-from opdiff.sample.container import layout_number
+from opdiff.sample.container import layout_number, words
 
 if TYPE_CHECKING:
     from opdiff.core.dtypes import DType
-    from opdiff.core.tensor import Shape
     from opdiff.sample.container import EncodedDump, EncodedTensor, OriginalTensor
 
 _MAGIC = 0x5A5A5A5A
@@ -39,8 +38,8 @@ def _record(tensor: EncodedTensor, *, original: bool) -> bytes:
     kind = pack("<iii", _type_number(tensor.dtype), layout_number(tensor.layout), address_type)
     source = _original(tensor.original) if original else b""
     where = pack("<QQQ", tensor.address, offset, len(tensor.payload))
-    tlvs = b"" if tensor.shape is None else _tlv(0, _words(tensor.shape))
-    tlvs += _tlv(1, _words(tensor.origin_shape)) if tensor.origin_shape else b""
+    tlvs = b"" if tensor.shape is None else _tlv(0, words(tensor.shape))
+    tlvs += _tlv(1, words(tensor.origin_shape)) if tensor.origin_shape else b""
     tlvs += _tlv(2, tensor.original.op.encode()) if original and tensor.original else b""
     return kind + source + where + pack("<I", len(tlvs)) + tlvs
 
@@ -61,7 +60,3 @@ def _type_number(dtype: DType | int) -> int:
 
 def _tlv(tag: int, value: bytes) -> bytes:
     return pack("<II", tag, len(value)) + value
-
-
-def _words(values: Shape) -> bytes:
-    return pack(f"<{len(values)}Q", *values)

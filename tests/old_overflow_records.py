@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from struct import pack
 from typing import TYPE_CHECKING
+
+from opdiff.sample.container import words
 
 if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
@@ -15,19 +16,15 @@ def old_overflow_record(dha: Overflow | None, l2: Overflow | None, ai_core: Over
     record = bytearray(2048)
     for start, overflow in ((0, dha), (128, l2), (256, ai_core)):
         if overflow:
-            record[start : start + 48] = _words(_old_info(overflow))
+            record[start : start + 48] = words(_old_info(overflow))
     for start, overflow in ((512, dha), (768, l2)):
         if overflow:
-            record[start : start + 8] = _words(overflow.status[:1])
+            record[start : start + 8] = words(overflow.status[:1])
     if ai_core:
-        record[1024:1048] = _words((ai_core.kernel_code, ai_core.block_id, ai_core.status[0]))
+        record[1024:1048] = words((ai_core.kernel_code, ai_core.block_id, ai_core.status[0]))
     return bytes(record)
 
 
 def _old_info(overflow: Overflow) -> Shape:
     ids = (overflow.model_id, overflow.stream_id, overflow.task_id, overflow.task_type)
     return (*ids, overflow.pc_start, overflow.para_base)
-
-
-def _words(values: Shape) -> bytes:
-    return pack(f"<{len(values)}Q", *values)

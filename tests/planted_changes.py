@@ -64,6 +64,23 @@ def identity(position: int) -> Callable[[Any], None]:
     return change
 
 
+def zero_weight(name: str) -> Callable[[Any], None]:
+    """A change: a weight of zeros."""
+
+    def change(part: Any) -> None:
+        for item in part.graph.initializer:
+            if item.name == name:
+                item.CopyFrom(weight(name, np.zeros(tuple(item.dims), np.float32)))
+
+    return change
+
+
+def without_residual(part: Any) -> None:
+    """A change: the addition behind the first node passes its first operand on."""
+    part.graph.node[1].op_type = "Identity"
+    del part.graph.node[1].input[1:]
+
+
 def replay_case(folder: Path, case: Case) -> Replay:
     inputs = [value(name, array.shape) for name, array in case.inputs.items()]
     made = model(case.nodes, inputs, weights=[weight(*item) for item in case.weights.items()], opset=case.opset)

@@ -255,16 +255,17 @@ _UNIT_WORDS = {
 }
 
 
-def _words(values: Shape) -> bytes:
+def words(values: Shape) -> bytes:
+    """Return numbers as 64-bit words."""
     return pack(f"<{len(values)}Q", *values)
 
 
 def overflow_record(overflow: Overflow) -> bytes:
     """Encode the record of an overflow."""
-    words = _words(tuple(getattr(overflow, name) for name in _UNIT_WORDS[overflow.unit]))
+    fields = words(tuple(getattr(overflow, name) for name in _UNIT_WORDS[overflow.unit]))
     is_core = overflow.unit in (Unit.AIC, Unit.AIV)
     count = 4 if is_core and overflow.version == 1 else 1
-    data = words + _words((overflow.status + (0,) * count)[:count])
+    data = fields + words((overflow.status + (0,) * count)[:count])
     valid, reserved = 1, 0
     return pack("<6I", _MAGIC, overflow.version, valid, overflow.unit, reserved, len(data)) + data
 

@@ -10,16 +10,15 @@ import onnx
 import pytest
 
 from device_runs import DeviceRun, Fused
-from onnx_models import model, node, value, weight
+from onnx_models import model, node, value
 from opdiff.core.dtypes import FLOAT32
 from opdiff.core.reasons import Language, render
 from opdiff.core.replay import ReplayVerdict
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
-from planted_changes import Array, Case, attribute, identity, normal, replay_case
+from planted_changes import Array, Case, attribute, identity, normal, replay_case, zero_weight
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -28,17 +27,6 @@ def exchange(part: Any) -> None:
     operands = list(part.graph.node[0].input)
     del part.graph.node[0].input[:]
     part.graph.node[0].input.extend(operands[::-1])
-
-
-def zeros(name: str) -> Callable[[Any], None]:
-    """A change: a weight of zeros."""
-
-    def change(part: Any) -> None:
-        for item in part.graph.initializer:
-            if item.name == name:
-                item.CopyFrom(weight(name, np.zeros(tuple(item.dims), np.float32)))
-
-    return change
 
 
 def rounded_inputs(part: Any) -> None:
@@ -128,13 +116,13 @@ CASES = {
     "activation": Case(
         CONV, IMAGE, "activation", "the activation relu (Relu) is not applied", identity(1), weights=CONV_WEIGHTS
     ),
-    "bias": Case(CONV, IMAGE, "bias", "the bias of conv (Conv) is missing", zeros("b"), weights=CONV_WEIGHTS),
+    "bias": Case(CONV, IMAGE, "bias", "the bias of conv (Conv) is missing", zero_weight("b"), weights=CONV_WEIGHTS),
     "folded bias": Case(
         NORM,
         IMAGE,
         "bias",
         "the bias of bn (BatchNormalization) is missing",
-        zeros("folded_bn_b"),
+        zero_weight("folded_bn_b"),
         weights=NORM_WEIGHTS,
     ),
     "padding": Case(

@@ -24,6 +24,7 @@ from opdiff.workflows.replay import on_workers
 from opdiff.workflows.replay.golden_values import GoldenValues
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
+from planted_changes import without_residual
 from residual_network import device_run, image
 
 if TYPE_CHECKING:
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
     from cluster_processes import ClusterProcesses
     from opdiff.core.comparison import Comparison
     from opdiff.sample.directory import Sample
-
-
-def without_residual(part: Any) -> None:
-    part.graph.node[1].op_type = "Identity"
-    del part.graph.node[1].input[1:]
 
 
 @pytest.fixture

@@ -18,17 +18,13 @@ from opdiff.workflows.compare.pipeline import ComparisonResult, compare
 from opdiff.workflows.compare.rejudging import judge_again
 from opdiff.workflows.compare.saved import load_saved
 from opdiff.workflows.limits_file import find_limits
+from planted_changes import without_residual
 from residual_network import device_run, image
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from opdiff.core.comparison import Comparison
-
-
-def without_residual(part: Any) -> None:
-    part.graph.node[1].op_type = "Identity"
-    del part.graph.node[1].input[1:]
 
 
 FAULTY = Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=without_residual)

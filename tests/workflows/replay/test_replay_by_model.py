@@ -6,19 +6,17 @@ import re
 from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx
 import pytest
 
 from device_runs import Fused
-from onnx_models import weight
 from opdiff.core import dtypes
 from opdiff.core.errors import UsageError
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
+from planted_changes import attribute, without_residual, zero_weight
 from residual_network import OPERATORS, device_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
     from typing import Any
 
@@ -55,37 +53,9 @@ def test_other_arithmetics_of_devices_are_innocent(
     assert verdicts(found) == CLEAN, {name: item.reason or item.outputs for name, item in found.items()}
 
 
-def without_weight(name: str) -> Callable[[Any], None]:
-    """A change: a weight of zeros."""
-
-    def change(part: Any) -> None:
-        for item in part.graph.initializer:
-            if item.name == name:
-                item.CopyFrom(weight(name, np.zeros(tuple(item.dims), np.float32)))
-
-    return change
-
-
-def with_attribute(name: str, replacement: Any) -> Callable[[Any], None]:
-    """A change: another value of an attribute of the first node."""
-
-    def change(part: Any) -> None:
-        kept = [item for item in part.graph.node[0].attribute if item.name != name]
-        del part.graph.node[0].attribute[:]
-        part.graph.node[0].attribute.extend([*kept, onnx.helper.make_attribute(name, replacement)])
-
-    return change
-
-
 def without_last_node(part: Any) -> None:
     """A change: the last node passes its input on."""
     part.graph.node[-1].op_type = "Identity"
-
-
-def without_residual(part: Any) -> None:
-    """A change: the addition passes its first operand on."""
-    part.graph.node[1].op_type = "Identity"
-    del part.graph.node[1].input[1:]
 
 
 def one_channel(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -107,13 +77,13 @@ def with_nan(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 FAULTS = {
     "no activation": Fused("c1b1r1", "Conv2D", ("c1", "b1", "r1"), change=without_last_node),
     "no residual": Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=without_residual),
-    "no bias": Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=without_weight("k2")),
-    "no bias of a matrix product": Fused("fc", "FullyConnection", ("fc",), change=without_weight("bf")),
-    "padding": Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=with_attribute("pads", [2, 2, 0, 0])),
+    "no bias": Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=zero_weight("k2")),
+    "no bias of a matrix product": Fused("fc", "FullyConnection", ("fc",), change=zero_weight("bf")),
+    "padding": Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=attribute("pads", [2, 2, 0, 0])),
     "one channel": Fused("c1b1r1", "Conv2D", ("c1", "b1", "r1"), spoil=one_channel),
     "one element": Fused("p1", "Pooling", ("p1",), spoil=one_element),
     "scale": Fused("gap", "GlobalAveragePool", ("gap",), spoil=lambda array: array * 1.01),
-    "axis": Fused("sm", "SoftmaxV2", ("sm",), change=with_attribute("axis", 0)),
+    "axis": Fused("sm", "SoftmaxV2", ("sm",), change=attribute("axis", 0)),
     "NaN": Fused(
         "gap", "GlobalAveragePool", ("gap",), spoil=lambda array: np.where(array == array.max(), np.nan, array)
     ),
