@@ -26,7 +26,7 @@ class ReplayVerdict(StrEnum):
 
 
 class Arithmetic(StrEnum):
-    """Ways of computing that a device may use for the same operator, the usual one first."""
+    """Ways of computing that a device may use for the same operator, the baseline first."""
 
     FOLDED = "folded"
     """Weights rounded to the device's type, normalizations folded into those of convolutions before them."""

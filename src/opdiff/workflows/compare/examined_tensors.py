@@ -36,26 +36,26 @@ _MAX_BLOCKS = 4096
 _BLOCK = 64
 
 
-def find_error_facts(rows: Sequence[Row], judgement: Judgement, loaded: LazyPairs) -> tuple[ErrorFacts, ...]:
+def find_error_facts(rows: Sequence[Row], judgement: Judgement, pairs: LazyPairs) -> tuple[ErrorFacts, ...]:
     """Return the facts about the tensors of findings, as far as the tensors can be read quickly."""
     found: list[ErrorFacts] = []
     explained = 0
     remaining = _MAX_ELEMENTS
     for members, tensor in _iter_members(rows, judgement.findings[:_MAX_TENSORS]):
         number = next((number for number, row in members if row.metrics is not None and str(row.key) == tensor), None)
-        pair = None if number is None else loaded.pairing(number)
+        pair = None if number is None else pairs.pairing(number)
         if number is None or pair is None:
             continue
         if _is_small(pair, remaining):
             inputs = [other for other, row in members if not row.is_output] if rows[number].is_output else []
-            facts = _examine(number, loaded, _in_order(map(loaded.pairing, inputs)))
+            facts = _examine(number, pairs, _in_order(map(pairs.pairing, inputs)))
         else:
-            facts = _examine_sample(number, rows[number], pair) if loaded.custom is None else None
+            facts = _examine_sample(number, rows[number], pair) if pairs.custom is None else None
         if facts is not None:
             remaining -= facts.count
             if explained < _MAX_EXPLAINED and not facts.is_sample and facts.count <= _MAX_EXPLAINED_ELEMENTS:
                 explained += 1
-                facts = replace(facts, explanations=_explanations(pair, loaded.custom))
+                facts = replace(facts, explanations=_explanations(pair, pairs.custom))
             found.append(facts)
     return tuple(found)
 
@@ -93,18 +93,18 @@ def _in_order(inputs: Iterable[PairingResult | None]) -> list[Pairing]:
     return sorted((pair for pair in inputs if isinstance(pair, Pairing)), key=lambda pair: pair.target.key.index)
 
 
-def _examine(number: int, loaded: LazyPairs, inputs: Sequence[Pairing]) -> ErrorFacts | None:
+def _examine(number: int, pairs: LazyPairs, inputs: Sequence[Pairing]) -> ErrorFacts | None:
     from opdiff.measure.error_examination import measure_error_facts
     from opdiff.measure.error_patterns import find_error_patterns
 
-    values = loaded.values(number)
+    values = pairs.values(number)
     if values is None:
         return None
     facts = measure_error_facts(number, values.target, values.golden)
     if facts is None:
         return None
     small = [each for each in inputs if _is_small(each, _MAX_ELEMENTS)]
-    given = [found.target for each in small if (found := load_values(each, loaded.custom))]
+    given = [found.target for each in small if (found := load_values(each, pairs.custom))]
     operands = given if len(given) == len(inputs) else ()
     return replace(facts, patterns=find_error_patterns(values.target, values.golden, operands))
 

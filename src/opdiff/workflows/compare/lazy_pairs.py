@@ -36,21 +36,21 @@ class LazyPairs:
         self.custom = custom
         self._values: dict[int, PairValues | None] = {}
 
-    def pairing(self, number: int) -> Pairing | None:
+    def pairing(self, row_index: int) -> Pairing | None:
         """Return the pairing of a row, if the pairing was kept."""
-        pair = self.pairs[number]
+        pair = self.pairs[row_index]
         return pair if isinstance(pair, Pairing) else None
 
-    def values(self, number: int) -> PairValues | None:
+    def values(self, row_index: int) -> PairValues | None:
         """Return the values of the pairing of a row, which stay in memory; `None` if they cannot be read."""
-        if number not in self._values:
-            pairing = self.pairing(number)
-            self._values[number] = None if pairing is None else load_values(pairing, self.custom)
-        return self._values[number]
+        if row_index not in self._values:
+            pairing = self.pairing(row_index)
+            self._values[row_index] = None if pairing is None else load_values(pairing, self.custom)
+        return self._values[row_index]
 
-    def has_values(self, number: int) -> bool:
+    def has_values(self, row_index: int) -> bool:
         """Return whether the values of a row are in memory."""
-        return self._values.get(number) is not None
+        return self._values.get(row_index) is not None
 
 
 def load_values(pairing: Pairing, custom: Conversions | None) -> PairValues | None:

@@ -74,13 +74,13 @@ class PictureBounds(Struct, frozen=True):
 
 
 def find_pictures(
-    rows: Sequence[Row], judgement: Judgement, loaded: LazyPairs, bounds: PictureBounds
+    rows: Sequence[Row], judgement: Judgement, pairs: LazyPairs, bounds: PictureBounds
 ) -> tuple[TensorPicture, ...]:
     """Return the pictures of the worst tensors."""
     found: list[TensorPicture] = []
     nbytes, budget = 0.0, _MAX_NATIVE_ELEMENTS
     for number in _worst_rows(rows, judgement) if bounds.tensors else ():
-        picture, cost = _draw(number, loaded, budget)
+        picture, cost = _draw(number, pairs, budget)
         if picture is None:
             continue
         nbytes += _BASE64_RATIO * len(zlib.compress(msgspec.msgpack.encode(picture), 1))
@@ -116,15 +116,15 @@ def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> Iterator[int]:
     yield from (number for *_, number in sorted(ranks))
 
 
-def _draw(number: int, loaded: LazyPairs, budget: int) -> tuple[TensorPicture | None, int]:
+def _draw(number: int, pairs: LazyPairs, budget: int) -> tuple[TensorPicture | None, int]:
     """Return a picture and the cost of its elements; `None` if the tensor cannot be read, or is too large to be."""
     from opdiff.measure.pictures import draw_picture
 
-    pairing = loaded.pairing(number)
+    pairing = pairs.pairing(number)
     if pairing is None:
         return None, 0
     try:
-        values = _values_of(number, pairing, loaded, budget)
+        values = _values_of(number, pairing, pairs, budget)
         picture = None if values is None else draw_picture(number, values, _MAX_IMAGE_CELLS)
     except (OpdiffError, MemoryError):
         return None, 0
@@ -133,7 +133,7 @@ def _draw(number: int, loaded: LazyPairs, budget: int) -> tuple[TensorPicture | 
     return picture, prod(picture.shape) * (1 if values.whole is not None else _NUMPY_COST)
 
 
-def _values_of(number: int, pairing: Pairing, loaded: LazyPairs, budget: int) -> SampledValues | None:
+def _values_of(number: int, pairing: Pairing, pairs: LazyPairs, budget: int) -> SampledValues | None:
     """Return the values of a pairing, or a sample of large tensors; `None` if they cannot be read.
 
     Raises:
@@ -141,14 +141,14 @@ def _values_of(number: int, pairing: Pairing, loaded: LazyPairs, budget: int) ->
     """
     from opdiff.align.element_reader import open_pair
 
-    whole = find_whole_pair(pairing, loaded.custom, budget)
-    if whole is None and loaded.has_values(number):
-        values = loaded.values(number)
+    whole = find_whole_pair(pairing, pairs.custom, budget)
+    if whole is None and pairs.has_values(number):
+        values = pairs.values(number)
         return None if values is None else _all_values(values)
-    if not _is_small(pairing) and not _is_read_in_place(pairing, loaded.custom):
+    if not _is_small(pairing) and not _is_read_in_place(pairing, pairs.custom):
         return None
     max_elements = min(budget // _NUMPY_COST, _MAX_FULL_ELEMENTS)
-    return read_values(open_pair(*pairing.operands, loaded.custom), max_elements, whole)
+    return read_values(open_pair(*pairing.operands, pairs.custom), max_elements, whole)
 
 
 def find_whole_pair(pairing: Pairing, custom: Conversions | None, max_elements: int) -> WholePair | None:

@@ -40,7 +40,7 @@ _MAX_CELLS = 128
 
 
 class MeasuredOperator(Struct, frozen=True):
-    """Tensors of one operator: their pairs and rows, and the number of the examined one."""
+    """Tensors of one operator: their pairs and rows, and the number of the examined row."""
 
     pairs: tuple[PairingResult, ...]
     rows: tuple[Row, ...]
@@ -77,11 +77,11 @@ class OperatorPage(Struct, frozen=True):
 
     def _comparison(self) -> Comparison:
         rows, limits = self.measured.rows, find_limits(self.limits)
-        loaded = LazyPairs(self.measured.pairs, self.custom)
+        pairs = LazyPairs(self.measured.pairs, self.custom)
         judgement = judge(rows, (), limits)
-        facts = tuple(self._explained(find_error_facts(rows, judgement, loaded)))
+        facts = tuple(self._explained(find_error_facts(rows, judgement, pairs)))
         judgement = judge(rows, (), limits, facts=facts)
-        others = find_pictures(rows, judgement, loaded, PictureBounds())
+        others = find_pictures(rows, judgement, pairs, PictureBounds())
         return Comparison(
             mode=self.inputs.mode,
             target=self.inputs.target,
@@ -90,7 +90,7 @@ class OperatorPage(Struct, frozen=True):
             rows=rows,
             judgement=judgement,
             environment=find_environment(),
-            profiles=find_profiles(rows, judgement, loaded),
+            profiles=find_profiles(rows, judgement, pairs),
             error_facts=facts,
             pictures=(*self._picture(), *(each for each in others if each.row != self.measured.number)),
         )
