@@ -58,7 +58,7 @@ def cluster(processes: ClusterProcesses) -> ClusterProcesses:
     """The cluster with all its workers."""
     processes.add_workers(*NAMES)
     with connected(processes) as found:
-        found._client.wait_for_workers(len(NAMES))
+        found._client.wait_for_workers(len(NAMES), timeout=30)
     return processes
 
 
@@ -111,7 +111,7 @@ def test_job_that_kills_its_worker_costs_only_itself(cluster: ClusterProcesses) 
     """It kills a worker with its batch, one with its own task, and one more when nothing else is running."""
     cluster.add_workers("w3")
     with connected(cluster) as connection:
-        connection._client.wait_for_workers(4)
+        connection._client.wait_for_workers(4, timeout=30)
         results = dict(connection.run(work(double_each_or_die), range(10)))
     assert results == {job: "run.worker_died" if job in DEADLY else 2 * job for job in range(10)}
     assert sum(process.poll() is None for process in cluster.workers.values()) == 1
@@ -175,7 +175,7 @@ def test_stopped_worker_is_replaced_by_others(tmp_path: Path) -> None:
     """The scheduler notices that a worker is silent, and gives its tasks to others."""
     settings = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1s"}
     with running_cluster(tmp_path, *NAMES, **settings) as processes, connected(processes) as connection:
-        connection._client.wait_for_workers(len(NAMES))
+        connection._client.wait_for_workers(len(NAMES), timeout=30)
         Timer(0.5, processes.workers["w1"].send_signal, [signal.SIGSTOP]).start()
         results = dict(connection.run(work(double_each_slowly), range(200)))
     assert results == {job: 2 * job for job in range(200)}

@@ -81,7 +81,7 @@ def test_worker_with_another_version_is_refused(
     """One that joins later gets no jobs."""
     with open_cluster(processes.address, "", quiet) as cluster:
         processes.add_workers("old", **other_software(name, tmp_path))
-        cluster._client.wait_for_workers(2)
+        cluster._client.wait_for_workers(2, timeout=30)
         work: BatchWork[int, object] = BatchWork(process_ids, lambda _job, reason: reason, lambda _job: 16 << 20)
         found = [result for _, result in cluster.run(work, range(8))]
         found += list(cluster.map(process_id, range(8)))
@@ -99,7 +99,7 @@ def test_cluster_whose_workers_all_have_another_version(tmp_path: Path) -> None:
     home.mkdir()
     with running_cluster(home, "w0") as processes, open_cluster(processes.address, "", quiet) as cluster:
         processes.add_workers("old", **other_software("opdiff", tmp_path))
-        cluster._client.wait_for_workers(2)
+        cluster._client.wait_for_workers(2, timeout=30)
         processes.kill("w0")
         work: BatchWork[int, object] = BatchWork(process_ids, lambda _job, reason: str(reason), lambda _job: 1)
         found = [str(result) for _, result in cluster.run(work, range(3))]

@@ -49,7 +49,7 @@ def processes(made: ClusterProcesses) -> ClusterProcesses:
     """The cluster with all its workers."""
     made.add_workers(*NAMES)
     with open_cluster(made.address, "", lambda _count: None) as cluster:
-        cluster._client.wait_for_workers(len(NAMES))
+        cluster._client.wait_for_workers(len(NAMES), timeout=30)
     return made
 
 

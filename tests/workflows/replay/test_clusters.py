@@ -185,7 +185,7 @@ def test_workers_without_engine(tmp_path: Path, device: DeviceRun, monkeypatch: 
         processes.add_workers("unable", PYTHONPATH=str(broken))
         with find_cluster(processes.address) as cluster, monkeypatch.context() as patches:
             assert cluster is not None
-            cluster._client.wait_for_workers(2)
+            cluster._client.wait_for_workers(2, timeout=30)
             patches.setattr(on_workers, "open_replay", refuse)
             found.append(list(replay(options, lambda _done, _total: None, cluster)))
         processes.kill("able")
