@@ -125,6 +125,16 @@ def hang_once(jobs: Sequence[tuple[int, str]]) -> list[int]:
     return [2 * number for number, _ in jobs]
 
 
+def hang_first(job: tuple[int, str]) -> int:
+    """Return twice the number; the first call with a file pauses for long, and returns something else."""
+    number, path = job
+    if path and not os.path.exists(path):
+        with open(path, "wb"):
+            time.sleep(_HANG_SECONDS)
+        return -1
+    return 2 * number
+
+
 def hang_on_seven(numbers: Sequence[int]) -> list[int]:
     """Return twice each number, after a long pause if there is a 7."""
     time.sleep(_HANG_SECONDS if 7 in numbers else 0)

@@ -26,6 +26,7 @@ from worker_functions import (
     double_each_slowly,
     double_or_fail,
     double_slowly,
+    hang_first,
     hang_on_seven,
     hang_once,
     process_ids,
@@ -160,6 +161,17 @@ def test_batch_of_a_hung_worker_is_repeated_elsewhere(
     with connected(cluster) as connection:
         results = dict(connection.run(BatchWork(hang_once, lambda _job, _reason: -1, lambda _job: 1 << 24), jobs))
     assert results == {job: 2 * job[0] for job in jobs}
+
+
+def test_mapped_job_of_a_hung_worker_is_repeated_elsewhere(
+    cluster: ClusterProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_round, "_MIN_SECONDS_OVERDUE", 0.5)
+    monkeypatch.setattr(task_round, "_OVERDUE_RATIO", 0.0)
+    jobs = [(number, str(tmp_path / "hung") if number == 3 else "") for number in range(10)]
+    with connected(cluster) as connection:
+        assert list(connection.map(hang_first, jobs)) == [2 * number for number in range(10)]
+        assert_no_tasks(connection)
 
 
 def test_batch_that_hangs_everywhere_is_given_up(cluster: ClusterProcesses, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,29 +10,25 @@ job that still fails has the reason of the failure as its result.
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 
-from opdiff.core.errors import InputError
-from opdiff.core.reasons import because
 from opdiff.run.batches import make_batches
+from opdiff.run.mapped_job import MappedJob
 from opdiff.run.task_round import WORKER_DIED, Batch, Round
-from opdiff.run.worker_task import Each, Task, run_task
-from opdiff.run.workers import SECONDS_PER_LOOK, Workers
+from opdiff.run.worker_task import Each, Task
+from opdiff.run.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-    from distributed import Client, Future
+    from distributed import Client
 
     from opdiff.core.reasons import Reason
     from opdiff.run.task_round import BatchWork, Unread
-    from opdiff.run.worker_task import TaskResults
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -116,24 +112,26 @@ class Cluster:
             InputError: workers died, or the host or the scheduler is gone.
         """
         self._workers.look()
-        ahead: deque[_Mapped[Job, Result]] = deque()
+        ahead: deque[MappedJob[Job, Result]] = deque()
         waiting = iter(jobs)
+        slowest_s = 0.0
         try:
             while True:
                 window = max(_RESULTS_AHEAD_PER_THREAD * self._workers.threads(), 1)
                 for job in waiting:
                     task = Task.of((job,), self._workers.sender, host(job))
-                    ahead.append(_Mapped(self._client, self._workers, task, Each(function)))
+                    ahead.append(MappedJob(self._client, self._workers, task, Each(function)))
                     if len(ahead) >= window:
                         break
                 if not ahead:
                     return
-                yield ahead[0].wait()
-                ahead.popleft()
+                result = ahead[0].wait(slowest_s)
+                slowest_s = max(slowest_s, ahead.popleft().seconds)
+                yield result
         finally:
             if ahead and self._client.status == "running":
                 with suppress(OSError, TimeoutError):
-                    self._client.cancel([each.future for each in ahead if each.future is not None], force=True)
+                    self._client.cancel([future for each in ahead for future in each.futures], force=True)
 
     def call(self, host: str, function: Callable[..., Result], arguments: tuple[object, ...]) -> Result:
         """Return the result of a function on a host; exceptions as of `map`."""
@@ -148,83 +146,6 @@ class _Call(Struct, Generic[Result], frozen=True):
 
     def __call__(self, arguments: tuple[object, ...]) -> Result:
         return self.function(*arguments)
-
-
-class _Mapped(Generic[Job, Result]):
-    """A job of `map` that was submitted."""
-
-    def __init__(self, client: Client, workers: Workers, task: Task[Job], function: Each[Job, Result]) -> None:
-        self._client, self._workers, self._task, self._function = client, workers, task, function
-        # Workers with other software.
-        self._avoided: set[str] = set()
-        self.submit()
-
-    def submit(self) -> None:
-        """Submit the job, unless its host has no worker now."""
-        is_limited = bool(self._task.host or self._avoided)
-        self._allowed = sorted({*self._workers.addresses(self._task.host)} - self._avoided) if is_limited else []
-        self.future: Future[TaskResults[Result]] | None = None
-        if self._allowed or not is_limited:
-            workers = self._allowed or None
-            self.future = self._client.submit(run_task, self._task, self._function, pure=False, workers=workers)
-
-    def wait(self) -> Result:
-        """Return the result."""
-        from distributed import KilledWorker
-
-        while True:
-            try:
-                found = self._wait_a_second()
-            except KilledWorker as error:
-                times, worker = error.allowed_failures + 1, error.last_worker.address
-                raise InputError(worker, because(WORKER_DIED, times=times, worker=worker)) from error
-            except CancelledError as error:
-                raise InputError("cluster", because("run.scheduler_lost")) from error
-            if found is None:
-                self._check_workers()
-            elif found.refusal is None:
-                return found.values[0]
-            else:
-                self._submit_elsewhere(found.worker, found.refusal)
-
-    def _wait_a_second(self) -> TaskResults[Result] | None:
-        if self.future is None:
-            time.sleep(SECONDS_PER_LOOK)
-            return None
-        try:
-            found: TaskResults[Result] = self.future.result(timeout=SECONDS_PER_LOOK)
-        except TimeoutError:
-            return None
-        self.future.release()
-        return found
-
-    def _submit_elsewhere(self, worker: str, refusal: Reason) -> None:
-        """Submit the job to other workers than one that refused it.
-
-        Raises:
-            InputError: there is no other one.
-        """
-        self._avoided.add(worker)
-        self.submit()
-        if self.future is None:
-            raise InputError("cluster", refusal)
-
-    def _check_workers(self) -> None:
-        """Submit the job again if its workers were replaced by others of the same host.
-
-        Raises:
-            InputError: the host or the scheduler is gone.
-        """
-        host = self._task.host
-        self._workers.look()
-        problem = self._workers.obstacle(host)
-        if problem is not None:
-            raise InputError(host or "cluster", problem)
-        there = {*self._workers.addresses(host)} - self._avoided
-        if (host or self._avoided) and there and not there & set(self._allowed):
-            if self.future is not None:
-                self.future.cancel(force=True)
-            self.submit()
 
 
 def _grouped(items: Iterable[Job], key: Callable[[Job], Key]) -> dict[Key, list[Job]]:

@@ -39,9 +39,14 @@ _RETRIES = 2
 # A task is overdue after this time, and after this many times the time of the slowest task so far.
 _MIN_SECONDS_OVERDUE = 300.0
 _OVERDUE_RATIO = 10.0
-_MAX_COPIES = 3
+MAX_COPIES = 3
 # Results of a batch are small. If they do not come, the task may be running again.
 _MAX_SECONDS_PER_TRANSFER = 3.0
+
+
+def overdue_after(slowest_s: float) -> float:
+    """Return the seconds after which a task is given to another worker, too; the slowest one took `slowest_s`."""
+    return max(_MIN_SECONDS_OVERDUE, _OVERDUE_RATIO * slowest_s)
 
 
 class Place(Struct, frozen=True):
@@ -283,28 +288,21 @@ class Round(Generic[Job, Result]):
 
     def _repeat_overdue(self) -> None:
         """Submit batches that take too long again, to workers of other hosts; give a batch up after some copies."""
-        limit = max(_MIN_SECONDS_OVERDUE, _OVERDUE_RATIO * self._slowest_s)
+        limit = overdue_after(self._slowest_s)
         now = time.monotonic()
         overdue = [running for running in _distinct(self._running.values()) if now - running.submitted_at > limit]
         if not overdue:
             return
-        hosts_by_task = self._hosts_by_task()
+        workers_by_task = self._workers.by_task()
+        hosts_by_task = {key: self._workers.host_of(address) for key, address in workers_by_task.items()}
         for running in overdue:
             tried = frozenset(hosts_by_task[future.key] for future in running.futures if future.key in hosts_by_task)
             host, avoided = running.batch.place.host, running.batch.avoided | tried
-            if self._work.repeatable and running.copies < _MAX_COPIES and self._workers.addresses(host, avoided):
+            if self._work.repeatable and running.copies < MAX_COPIES and self._workers.addresses(host, avoided):
                 running.copies += 1
                 self._submit(running, tried)
             else:
                 self._fail(running, because("run.overdue", seconds=round(limit)))
-
-    def _hosts_by_task(self) -> dict[str, str]:
-        """Return the host that runs each task, by the key of the task."""
-        try:
-            processing = self._client.processing()
-        except (OSError, TimeoutError):
-            return {}
-        return {key: self._workers.host_of(address) for address, keys in processing.items() for key in keys}
 
     def _cancel(self, futures: Sequence[Future[Any]]) -> None:
         # Without a scheduler nothing is left to cancel.

@@ -82,6 +82,14 @@ class Workers:
         """Return the host of a worker; the address of the worker if it is gone."""
         return next((worker.host for worker in self._found if worker.address == address), address)
 
+    def by_task(self) -> dict[str, str]:
+        """Return the worker that has each task, by the key of the task."""
+        try:
+            processing = self._client.processing()
+        except (OSError, TimeoutError):
+            return {}
+        return {key: address for address, keys in processing.items() for key in keys}
+
     def obstacle(self, host: str = "") -> Reason | None:
         """Return why no task can run on a host, or on any host, any more; `None` if tasks can run."""
         if self._client.status == "closed":
