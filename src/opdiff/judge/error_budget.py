@@ -125,12 +125,12 @@ def _propagated(
 
 
 def _scale(state: ErrorState, magnitude: ErrorMagnitude) -> float:
-    """Return the root mean square of a tensor that is read; behind operators that were not compared, the output's."""
+    """Return the root mean square of an input; behind uncompared operators, at least that of the output."""
     return max(state.rms, magnitude.rms) if state.uncompared else state.rms
 
 
 def _concentration(propagation: Propagation, state: ErrorState, count: int) -> float:
-    """Return the growth of the error if the part of a tensor that is moved has all of its error."""
+    """Return the growth of the relative error if the moved part of a tensor has all errors of the tensor."""
     if propagation is not Propagation.MOVE or not count or not state.count:
         return 1.0
     return min(sqrt(max(state.count / count, 1.0)), _MAX_CONCENTRATION)

@@ -106,8 +106,8 @@ def build_network(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
 def _with_producers(operator: Operator, rows: Sequence[Row], holders: dict[object, Port], missing: str) -> Operator:
     """Guess unknown producers: an input and an earlier output with the same golden tensor are the same tensor.
 
-    `holders` has the last output with each golden tensor, by its key and by its statistics. Other inputs that differ
-    are those of the operator `missing`, the last one without a dump, if there is one.
+    `holders` has the last output with each golden tensor, by the key and by the statistics of the golden tensor. Other
+    inputs with differences come from the operator `missing`, the last operator without a dump, if there is one.
     """
     edges = []
     for edge in operator.edges:

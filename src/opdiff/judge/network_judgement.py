@@ -56,10 +56,11 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: 
 def _locate(
     rows: Sequence[Row], network: Network, limits: Limits, faulty_readers: frozenset[str] = frozenset()
 ) -> tuple[Located, tuple[Ranked, ...]]:
-    """Return the created errors by their rank; golden tensors that readers refute are left out of the others.
+    """Return the verdicts and the created errors by their rank.
 
-    A reader that is itself at fault without such a tensor refutes nothing: the error was real, and the reader, whose
-    bias makes relative errors smaller, passed a part of it on.
+    If readers refute the golden tensor of an error, all other errors are located without this golden tensor. A reader
+    that is then at fault itself refutes nothing: the error was real, and the reader passed a part of the error on,
+    because its bias makes relative errors smaller.
     """
     located = locate(rows, network, limits)
     ranked = rank(network, located, faulty_readers)
@@ -77,7 +78,7 @@ def _locate(
 def _without_goldens(
     refuted: list[Ranked], located: Located, rows: Sequence[Row], network: Network, limits: Limits
 ) -> Located:
-    """Locate again without the golden tensors that are refuted; their own verdicts stay."""
+    """Locate again without the refuted golden tensors; rows with these golden tensors keep their verdicts."""
     goldens = {rows[found.created.row_index].golden_key for found in refuted} - {None}
     hidden = {found.created.row_index for found in refuted}
     hidden |= {n for n, row in enumerate(rows) if row.golden_key in goldens and located.verdicts[n].level.is_bad}

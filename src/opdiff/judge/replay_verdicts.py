@@ -30,8 +30,9 @@ _MIN_HIDDEN_EXCESS = 1.5
 def with_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Replay]) -> Judgement:
     """Return a judgement whose findings agree with replayed operators.
 
-    A guilty operator is proved, with the change that explains its output as the cause. An innocent one computed from
-    its inputs what it should, so that its finding is withdrawn, unless that is about an input or about the pairing.
+    A guilty operator is proved, with the change that explains its output as the cause. An innocent operator
+    computed the right output from its inputs, so that its finding is withdrawn, unless the finding is about an input or
+    about the pairing.
     """
     if not replays or judgement.misfit is not None:
         return judgement
@@ -54,7 +55,7 @@ def with_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Re
 
 
 def _proved_first(findings: Sequence[Finding]) -> list[Finding]:
-    """Return proved findings before the others, except others with a larger share of the error than any proved one."""
+    """Return proved findings before the others, except findings with a larger share of the error."""
     largest = max(
         (1.0 if finding.share is None else finding.share for finding in findings if finding.is_proved), default=1.0
     )

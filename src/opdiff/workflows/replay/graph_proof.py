@@ -78,8 +78,8 @@ def _suspects(unit: Unit, found: Sequence[str], bad: Sequence[str], count: int |
 def prove_units(comparison: Comparison, options: ProofOptions, on_progress: ReplayProgress) -> Comparison:
     """Return a comparison of graph mode with the suspects of its units replayed, and its judgement corrected.
 
-    If none of the suspects of a unit is guilty, its operators with bad outputs follow. `on_progress` is
-    called as in `prove`.
+    If none of the suspects of a unit is guilty, its operators with bad outputs follow. `on_progress` is called
+    as in `prove`.
     """
     try:
         replays, is_complete = _Proof(comparison, options, on_progress).run()
