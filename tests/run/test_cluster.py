@@ -152,31 +152,31 @@ def test_a_cluster_without_workers_gives_every_job_the_reason(
     assert set(results.values()) - {2 * job for job in range(1000)} == {"run.no_workers"}
 
 
-def test_batch_of_a_hung_worker_is_repeated_elsewhere(
-    cluster: ClusterProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def soon_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Call tasks overdue after half a second."""
     monkeypatch.setattr(task_round, "_MIN_SECONDS_OVERDUE", 0.5)
     monkeypatch.setattr(task_round, "_OVERDUE_RATIO", 0.0)
+
+
+@pytest.mark.usefixtures("soon_overdue")
+def test_batch_of_a_hung_worker_is_repeated_elsewhere(cluster: ClusterProcesses, tmp_path: Path) -> None:
     jobs = [(number, str(tmp_path / "hung") if number == 3 else "") for number in range(40)]
     with connected(cluster) as connection:
         results = dict(connection.run(BatchWork(hang_once, lambda _job, _reason: -1, lambda _job: 1 << 24), jobs))
     assert results == {job: 2 * job[0] for job in jobs}
 
 
-def test_mapped_job_of_a_hung_worker_is_repeated_elsewhere(
-    cluster: ClusterProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(task_round, "_MIN_SECONDS_OVERDUE", 0.5)
-    monkeypatch.setattr(task_round, "_OVERDUE_RATIO", 0.0)
+@pytest.mark.usefixtures("soon_overdue")
+def test_mapped_job_of_a_hung_worker_is_repeated_elsewhere(cluster: ClusterProcesses, tmp_path: Path) -> None:
     jobs = [(number, str(tmp_path / "hung") if number == 3 else "") for number in range(10)]
     with connected(cluster) as connection:
         assert list(connection.map(hang_first, jobs)) == [2 * number for number in range(10)]
         assert_no_tasks(connection)
 
 
-def test_batch_that_hangs_everywhere_is_given_up(cluster: ClusterProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_round, "_MIN_SECONDS_OVERDUE", 0.5)
-    monkeypatch.setattr(task_round, "_OVERDUE_RATIO", 0.0)
+@pytest.mark.usefixtures("soon_overdue")
+def test_batch_that_hangs_everywhere_is_given_up(cluster: ClusterProcesses) -> None:
     with connected(cluster) as connection:
         results = dict(connection.run(work(hang_on_seven), [7]))
         assert results == {7: "run.overdue"}

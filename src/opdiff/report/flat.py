@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -14,10 +14,10 @@ from opdiff.core.row_store import custom_names
 from opdiff.core.tensor_stats import STATISTICS, TensorStats
 from opdiff.report.cells import shape_text
 from opdiff.report.offline_table import reason_text
-from opdiff.report.parts import divided, part_reference
+from opdiff.report.parts import divided, map_distinct, part_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.report.parts import PartReference
@@ -79,7 +79,7 @@ def flat_part(job: FlatJob) -> FlatTable:
     columns: dict[str, Sequence[Value]] = {
         "level": [str(verdict.level) for verdict in verdicts],
         "origin": [str(verdict.origin) for verdict in verdicts],
-        "decided_by": _map(render, [verdict.rule for verdict in verdicts]),
+        "decided_by": map_distinct(render, [verdict.rule for verdict in verdicts]),
     }
     in_graph_mode = job.mode is Mode.GRAPH
     if in_graph_mode:
@@ -123,9 +123,9 @@ def _last_columns(rows: Sequence[Row]) -> dict[str, Sequence[Value]]:
     return {
         "overflow": [row.overflow for row in rows],
         "reason": [reason_text(row) for row in rows],
-        "match_rule": _map(render, [row.evidence for row in rows]),
+        "match_rule": map_distinct(render, [row.evidence for row in rows]),
         "confidence": [row.confidence for row in rows],
-        "conversion": _map(render_all, [row.steps for row in rows]),
+        "conversion": map_distinct(render_all, [row.steps for row in rows]),
         "target_path": [row.target_path for row in rows],
         "golden_path": [row.golden_path for row in rows],
     }
@@ -139,9 +139,3 @@ def _fields(values: Sequence[Struct | None], kind: type[Struct], names: Sequence
     columns = zip(*[missing if value is None else structs.astuple(value) for value in values], strict=True)
     found = dict(zip(kind.__struct_fields__, columns, strict=True))
     return {name: found[name] for name in names}
-
-
-def _map(function: Callable[[Any], str], values: Sequence[Any]) -> list[str]:
-    """Apply a function to all values, once for equal ones."""
-    results = {value: function(value) for value in set(values)}
-    return [results[value] for value in values]

@@ -7,18 +7,21 @@ Forms of reports for millions of rows are made of parts by several processes: a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from opdiff.core.row_store import load_part, part_of, runs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.judgement import DocumentedResult, Verdict
     from opdiff.core.row_store import Part
+
+_T = TypeVar("_T")
+_V = TypeVar("_V")
 
 
 class RowPart(NamedTuple):
@@ -49,6 +52,12 @@ def part_reference(comparison: Comparison, numbers: range) -> PartReference:
         part_of(judgement.verdicts, numbers) if judgement.verdicts else (),
         part_of(judgement.documented, numbers) if judgement.documented else (),
     )
+
+
+def map_distinct(function: Callable[[_T], _V], values: Sequence[_T]) -> list[_V]:
+    """Apply a function to all values of a column, once for equal ones."""
+    results = {value: function(value) for value in set(values)}
+    return [results[value] for value in values]
 
 
 def divided(numbers: range, max_rows: int) -> Iterator[range]:

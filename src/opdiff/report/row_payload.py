@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from opdiff.core.reasons import quoted
 from opdiff.report.graph_payload import graph_mode_columns
 from opdiff.report.offline_table import reservations
-from opdiff.report.parts import whole_units
+from opdiff.report.parts import map_distinct, whole_units
 from opdiff.report.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from opdiff.core.comparison import Comparison, Row
@@ -88,11 +88,13 @@ def _rows(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
         "goldenType": strings([row.golden_dtype for row in rows]),
         "targetAddress": packer.exact([row.target_address for row in rows]),
         "goldenAddress": packer.exact([row.golden_address for row in rows]),
-        "shape": strings(_map(lambda shape: "" if shape is None else str(list(shape)), [row.shape for row in rows])),
+        "shape": strings(
+            map_distinct(lambda shape: "" if shape is None else str(list(shape)), [row.shape for row in rows])
+        ),
         "steps": packer.reasons([row.steps for row in rows]),
         "reason": packer.reasons([row_reasons(row) for row in rows]),
         "rule": packer.reasons([(row.evidence,) if row.evidence else () for row in rows]),
-        "confidence": integers(_map(_permille, [row.confidence for row in rows])),
+        "confidence": integers(map_distinct(_permille, [row.confidence for row in rows])),
         "overflow": integers([-1 if row.overflow is None else int(row.overflow) for row in rows]),
     }
 
@@ -100,12 +102,6 @@ def _rows(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
 def row_reasons(row: Row) -> tuple[Reason, ...]:
     """Return the reservations about a row, and the messages of its custom metrics."""
     return (*reservations(row), *(quoted(message) for _, _, message in row.custom if message))
-
-
-def _map(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
-    """Apply a function to all values, once for equal ones."""
-    results = {value: function(value) for value in set(values)}
-    return [results[value] for value in values]
 
 
 def _paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
