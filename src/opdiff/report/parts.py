@@ -1,6 +1,6 @@
 """Parts of a comparison: consecutive rows with their verdicts, which a report writes at a time.
 
-    Comparison ──part_of──► PartReference, … ──load, in any process──► RowPart
+    Comparison ──part_reference──► PartReference, … ──load, in any process──► RowPart
 
 Forms of reports for millions of rows are made of parts by several processes: a `map` for these jobs is `MapJobs`.
 """
