@@ -5,19 +5,44 @@ import sys
 
 
 def main() -> int:
-    """Run the command line and return its exit code; an interrupt is no error, however early or late it comes."""
+    """Run the command line and return its exit code; an interrupt is no error, however early or late it comes.
+
+    Does not return if the process can be ended at once.
+    """
     # Modules hold many values and hardly a reference cycle: searching for cycles while they are imported is no use.
     gc.disable()
     try:
         from opdiff.cli import main as run
 
         code = run()
+        _end_at_once(code)
         _prepare_exit()
     except KeyboardInterrupt:
         _prepare_exit()
         sys.stderr.write("opdiff: interrupted\n")
         return 130
     return code
+
+
+def _end_at_once(code: int) -> None:
+    """End the process, unless something waits for Python's own end, which takes 5 ms to release every value.
+
+    That may be a function of `atexit`, another thread, or a file that a plug-in left open: with numpy, plug-ins may run.
+    """
+    # Not imported at the top: the search path is cleaned before.
+    import atexit
+    import os
+    import threading
+
+    if atexit._ncallbacks() or threading.active_count() > 1 or "numpy" in sys.modules:  # noqa: SLF001  has no other name
+        return
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        # Python reports it at its own end.
+        return
+    os._exit(code)
 
 
 def _prepare_exit() -> None:
