@@ -95,7 +95,9 @@ def test_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_report_form(
     example: Example, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forms = (*report.FORMS, example("Add a report form").WORST_LIST)
+    module = example("Add a report form")
+    monkeypatch.setitem(sys.modules, "opdiff.report.worst_list", module)
+    forms = (*report.FORMS, module.WORST_LIST)
     monkeypatch.setattr(report, "FORMS", forms)
     monkeypatch.setattr(report_options, "FORMS", forms)
     sample = write_sample(str(tmp_path / "sample"))

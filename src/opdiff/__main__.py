@@ -27,7 +27,7 @@ def main() -> int:
 def _end_at_once(code: int) -> None:
     """End the process, unless something waits for Python's own end, which takes 5 ms to release every value.
 
-    That may be a function of `atexit`, another thread, or a file that a plug-in left open: with numpy, plug-ins may run.
+    That may be a function of `atexit`, another thread, or a file that a plug-in left open; plug-ins run with numpy.
     """
     # Not imported at the top: the search path is cleaned before.
     import atexit

@@ -29,7 +29,7 @@ def write_count(comparison: Comparison, path: str) -> None:
 
 @pytest.fixture
 def count(monkeypatch: pytest.MonkeyPatch) -> None:
-    forms = (*FORMS, ReportForm("count", "the number of rows", write_count, "count", ".txt"))
+    forms = (*FORMS, ReportForm("count", "the number of rows", f"{__name__}:write_count", "count", ".txt"))
     monkeypatch.setattr(report, "FORMS", forms)
     monkeypatch.setattr(report_options, "FORMS", forms)
 

@@ -12,8 +12,6 @@ in the same file.
 from __future__ import annotations
 
 import os
-import tempfile
-import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, groupby, islice
@@ -148,6 +146,9 @@ class _TemporaryFile:
     """A file without a name, which is closed when this object is not used any more."""
 
     def __init__(self, folder: str) -> None:
+        import tempfile
+        import weakref
+
         if folder:
             make_folder(folder)
         self.descriptor, path = tempfile.mkstemp(prefix=".opdiff-rows-", dir=folder or None)

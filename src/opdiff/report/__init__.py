@@ -6,18 +6,14 @@ it, and an entry of `FORMS`, from which command-line options and file names foll
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from opdiff.core.comparison import Mode
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Reason, because
-from opdiff.report.html_page import write_html
-from opdiff.report.junit_xml import write_junit
-from opdiff.report.model_explorer import write_model_explorer
-from opdiff.report.parquet_table import write_parquet
-from opdiff.report.workbook import write_table_workbook, write_workbook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,27 +26,42 @@ if TYPE_CHECKING:
 class ReportForm(Struct, frozen=True):
     """A form of report.
 
+    Functions are named as `MODULE:FUNCTION`, and imported when they are called: a run writes few of the forms.
+
     Attributes:
         name: name of the form and of its command-line option, as `--xlsx`.
         help: help text of the option.
-        write: writes the report of a comparison to a path.
+        writer: function that writes the report of a comparison to a path.
         file_word: replaces `result` of the table's file name.
         suffix: ending of the file name.
         package: required package; empty for none.
         not_in_graph_mode: why the form does not support graph mode; empty if it does.
-        write_table: writes one table of graph mode, for forms with a file for each table instead of one report.
-        write_in_parts: writes the report by a `map` for parts of the rows, which may use other processes.
+        table_writer: function that writes one table of graph mode, for forms with a file for each table instead of one
+            report.
+        in_parts: `writer` also takes a `map` for parts of the rows.
     """
 
     name: str
     help: str
-    write: Callable[[Comparison, str], None]
+    writer: str
     file_word: str = "result"
     suffix: str = ""
     package: str = ""
     not_in_graph_mode: Reason | None = None
-    write_table: Callable[[Table, str], None] | None = None
-    write_in_parts: Callable[[Comparison, str, MapJobs], None] | None = None
+    table_writer: str = ""
+    in_parts: bool = False
+
+    def write(self, comparison: Comparison, path: str, map_jobs: MapJobs = map) -> None:
+        """Write the report of a comparison; `map_jobs` may use other processes."""
+        write = _function(self.writer)
+        if self.in_parts:
+            write(comparison, path, map_jobs)
+        else:
+            write(comparison, path)
+
+    def write_table(self, table: Table, path: str) -> None:
+        """Write one table of graph mode."""
+        _function(self.table_writer)(table, path)
 
     def file_name(self, stem: str) -> str:
         """Return `report_20240115103052.html` for `result_20240115103052`."""
@@ -58,29 +69,40 @@ class ReportForm(Struct, frozen=True):
         return f"{before}{self.file_word}{after}{self.suffix}" if word else f"{stem}_{self.file_word}{self.suffix}"
 
 
+def _function(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
+
+
 FORMS = (
-    ReportForm("html", "the HTML report", write_html, "report", ".html", write_in_parts=write_html),
+    ReportForm("html", "the HTML report", "opdiff.report.html_page:write_html", "report", ".html", in_parts=True),
     ReportForm(
         "xlsx",
         "a workbook, rows coloured by level; needs xlsxwriter",
-        write_workbook,
+        "opdiff.report.workbook:write_workbook",
         suffix=".xlsx",
         package="xlsxwriter",
-        write_table=write_table_workbook,
+        table_writer="opdiff.report.workbook:write_table_workbook",
     ),
     ReportForm(
         "parquet",
         "a Parquet file with all numbers; needs pyarrow",
-        write_parquet,
+        "opdiff.report.parquet_table:write_parquet",
         suffix=".parquet",
         package="pyarrow",
-        write_in_parts=write_parquet,
+        in_parts=True,
     ),
-    ReportForm("junit", "a JUnit file: a test case for each operator", write_junit, suffix=".junit.xml"),
+    ReportForm(
+        "junit",
+        "a JUnit file: a test case for each operator",
+        "opdiff.report.junit_xml:write_junit",
+        suffix=".junit.xml",
+    ),
     ReportForm(
         "model-explorer",
         "node data for Model Explorer, by operator name",
-        write_model_explorer,
+        "opdiff.report.model_explorer:write_model_explorer",
         "model-explorer",
         ".json",
         not_in_graph_mode=Reason("report.one_value_each"),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from binascii import b2a_base64
+from io import BytesIO
 from itertools import count
-from shutil import copyfileobj
-from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from opdiff.core.atomic_file import open_atomic
+from opdiff.core.row_store import MAX_ROWS_IN_MEMORY
 from opdiff.report.page_rows import page_part
 from opdiff.report.payload import pack
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 PAGE = os.path.join(os.path.dirname(__file__), "assets", "report.html")
 _DATA_MARK, _BLOCKS_MARK = b"@@data@@", b"@@blocks@@"
-# Blocks up to this size together are kept in memory until the part of the page before them is known.
-_MAX_BLOCKS_IN_MEMORY_NBYTES = 32 << 20
 _COPY_NBYTES = 1 << 20
 
 
@@ -51,8 +49,7 @@ def write_html(
     with open(PAGE, "rb") as page:
         before, _, rest = page.read().partition(_DATA_MARK)
     between, _, after = rest.partition(_BLOCKS_MARK)
-    folder = os.path.dirname(os.path.abspath(path))
-    with open_atomic(path) as file, SpooledTemporaryFile(_MAX_BLOCKS_IN_MEMORY_NBYTES, dir=folder) as blocks:
+    with open_atomic(path) as file, _open_buffer(len(shown.rows), path) as blocks:
         numbers = count()
 
         def add_block(block: bytes) -> None:
@@ -62,5 +59,15 @@ def write_html(
         head = pack(shown, add_block, changes, start, map_jobs)
         file.writelines((before, b2a_base64(head, newline=False), between))
         blocks.seek(0)
-        copyfileobj(blocks, file, _COPY_NBYTES)
+        while some := blocks.read(_COPY_NBYTES):
+            file.write(some)
         file.write(after)
+
+
+def _open_buffer(row_count: int, path: str) -> IO[bytes]:
+    """Return a buffer for the blocks, until the part of the page before them is known."""
+    if row_count <= MAX_ROWS_IN_MEMORY:
+        return BytesIO()
+    from tempfile import TemporaryFile
+
+    return TemporaryFile(dir=os.path.dirname(os.path.abspath(path)))

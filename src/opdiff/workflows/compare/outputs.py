@@ -65,7 +65,7 @@ def write_outputs(result: ComparisonResult, options: CompareOptions) -> OutputFi
     remove_old_drafts(folder)
     forms = find_forms(options.reports, comparison.mode)
     in_graph_mode = comparison.mode is Mode.GRAPH
-    whole_forms = [form for form in forms if form.write_table is None or not in_graph_mode]
+    whole_forms = [form for form in forms if not (form.table_writer and in_graph_mode)]
     table_forms = [form for form in forms if form not in whole_forms]
     map_jobs = row_mapper(comparison.rows, options)
     tables = tuple(
@@ -74,19 +74,12 @@ def write_outputs(result: ComparisonResult, options: CompareOptions) -> OutputFi
     summary = _write_summary(comparison, folder) if in_graph_mode else ""
     stem = _stem(summary).replace("msprobe_cmp_summary", "result") if in_graph_mode else _stem(tables[0])
     reports = tuple(
-        write_new(folder, form.file_name(stem), partial(_write_report, form, comparison, map_jobs))
+        write_new(folder, form.file_name(stem), partial(form.write, comparison, map_jobs=map_jobs))
         for form in whole_forms
     )
     files = [os.path.basename(path) for path in (*tables, summary, *reports) if path]
     saved = write_new(folder, f"{stem}.json", lambda draft: save(comparison, draft, files, map_jobs))
     return OutputFiles(tables, saved, reports, summary)
-
-
-def _write_report(form: ReportForm, comparison: Comparison, map_jobs: MapJobs, path: str) -> None:
-    if form.write_in_parts is None:
-        form.write(comparison, path)
-    else:
-        form.write_in_parts(comparison, path, map_jobs)
 
 
 class NamedTable(Struct, frozen=True):
@@ -114,8 +107,7 @@ def _write_table(named: NamedTable, folder: str, forms: Sequence[ReportForm], ma
         path = write_new(folder, named.name, lambda draft: write_graph_csv(table, data_mode, draft, map_jobs))
     yield path
     for form in forms:
-        if form.write_table is not None:
-            yield write_new(folder, f"{_stem(path)}{form.suffix}", partial(form.write_table, table))
+        yield write_new(folder, f"{_stem(path)}{form.suffix}", partial(form.write_table, table))
 
 
 def named_tables(result: ComparisonResult) -> Iterator[NamedTable]:
