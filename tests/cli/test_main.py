@@ -38,6 +38,14 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str], command: str) -> 
     assert re.search(rf"\nexamples?:\n(  .*\n)*  .*\b(opdiff|msprobe) {command}\b", outcome.out)
 
 
+def test_help_has_the_width_of_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    usage = run(capsys, "compare", "--help").out.partition("\n\n")[0]
+    assert 60 < max(map(len, usage.splitlines())) <= 68
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = run(capsys, "--version")
     assert (outcome.code, outcome.out) == (0, f"opdiff {__version__}\n")

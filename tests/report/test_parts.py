@@ -73,6 +73,16 @@ def test_stored_rows_are_loaded_with_their_verdicts(monkeypatch: pytest.MonkeyPa
     assert tuple(part.results) == tuple(made.judgement.documented[2:9])
 
 
+def test_blocks_of_many_rows_are_kept_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = many_tokens(1, 3, 4)
+    write_html(made, str(tmp_path / "one.html"))
+    monkeypatch.setattr("opdiff.report.html_page.MAX_ROWS_IN_MEMORY", 1)
+    monkeypatch.setattr("opdiff.report.html_page.BytesIO", None)
+    write_html(made, str(tmp_path / "two.html"))
+    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_reports_of_several_processes_are_those_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = many_tokens(1, 6, 4)
     monkeypatch.setattr(row_payload, "_MIN_ROWS", 1)

@@ -13,9 +13,9 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from opdiff.cli.argument_errors import translated
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import language, said
+from opdiff.cli.terminal import columns
 from opdiff.core.reasons import Language
 
 if TYPE_CHECKING:
@@ -24,11 +24,17 @@ if TYPE_CHECKING:
 
 # A command of an example, and a remark behind two or more blanks, if any.
 _EXAMPLE = r"(?P<command>  \S.*?(?: {2,}|$))(?P<remark>.*)"
+# Columns of the terminal that a help does not use.
+_MARGIN = 2
 _CHINESE_HELP = os.path.join(os.path.dirname(__file__), "help_zh.json")
 
 
 class LocalizedHelp(argparse.RawDescriptionHelpFormatter):
     """Help with a title of the usage, and lines, of the chosen language."""
+
+    def __init__(self, prog: str) -> None:
+        # Python makes a formatter for each argument that is added. To find the width, it imports modules for archives.
+        super().__init__(prog, width=columns() - _MARGIN)
 
     def add_usage(
         self,
@@ -79,6 +85,8 @@ class LocalizedParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with the usage and a message."""
+        from opdiff.cli.argument_errors import translated
+
         self.print_usage(sys.stderr)
         self.exit(ExitCode.USAGE, said("cli.argument_error", program=self.prog, message=translated(message)) + "\n")
 

@@ -102,16 +102,28 @@ def require_writable(path: str) -> None:
     Raises:
         InputError: they cannot.
     """
-    from tempfile import TemporaryFile
-
     folder = path
     while not os.path.exists(folder):
         folder = os.path.dirname(folder) or "."
     try:
-        with TemporaryFile(dir=folder):
-            pass
+        _make_unnamed_file(folder)
     except OSError as error:
         raise _no_results(path, error) from error
+
+
+def _make_unnamed_file(folder: str) -> None:
+    """Make a file without a name, and remove it.
+
+    Raises:
+        OSError: there cannot be one.
+    """
+    with suppress(OSError):
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        return
+    # The file system has no such files.
+    from tempfile import TemporaryFile
+
+    TemporaryFile(dir=folder).close()
 
 
 def _no_results(path: str, error: OSError) -> InputError:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from opdiff.core.judgement import ErrorKind, Finding, Judgement
-from opdiff.core.reasons import Reason, because
-from opdiff.judge.advice import remedies_of
-from opdiff.judge.cases import Cause, cause_context
-from opdiff.judge.causes import find_cause
-from opdiff.judge.coverage import coverage_of, model_outputs, target_name
-from opdiff.judge.defects import result_or_defect
+from opdiff.core.judgement import Judgement
+from opdiff.judge.coverage import coverage_of, model_outputs
 from opdiff.judge.locate import locate
 from opdiff.judge.ranking import first_in_order, rank
 from opdiff.judge.run_noise import MAX_RUN_NOISE
@@ -23,7 +17,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Row
     from opdiff.core.error_facts import ErrorFacts
-    from opdiff.judge.cases import CauseContext
+    from opdiff.core.judgement import Finding
     from opdiff.judge.limits import Limits
     from opdiff.judge.network import Network
     from opdiff.judge.origins import Located
@@ -37,8 +31,12 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: 
         # All operators add to the error of the outputs, and how much each does is not known.
         ranked = tuple(replace(found, share=None) for found in ranked)
     defects = list(located.defects)
-    context = cause_context(rows, network, located.verdicts, facts) if ranked else None
-    findings = tuple(_finding(each, _cause(each, context, defects), context) for each in ranked) if context else ()
+    findings: tuple[Finding, ...] = ()
+    if ranked:
+        from opdiff.judge.cases import cause_context
+        from opdiff.judge.findings import findings_of
+
+        findings = findings_of(ranked, cause_context(rows, network, located.verdicts, facts), defects)
     return Judgement(
         limits.path,
         located.verdicts,
@@ -97,39 +95,3 @@ def _bad_operators(network: Network, located: Located) -> tuple[str, ...]:
         for name, operator in network.operators.items()
         if any(located.verdicts[row_index].level.is_bad for row_index in operator.outputs.values())
     )
-
-
-def _cause(found: Ranked, context: CauseContext, defects: list[str]) -> Cause:
-    cause = result_or_defect(partial(find_cause, found.created, context), defects)
-    return Cause(ErrorKind.UNKNOWN, (cause,)) if isinstance(cause, Reason) else cause
-
-
-def _finding(found: Ranked, cause: Cause, context: CauseContext) -> Finding:
-    error = found.created
-    node, row, verdict = error.operator.node, context.rows[error.row_index], context.verdicts[error.row_index]
-    before = tuple(dict.fromkeys(name for state in error.inputs for name in state.uncompared))
-    return Finding(
-        operator=node.name,
-        op_type=node.op_type,
-        tensor=str(row.key),
-        level=verdict.level,
-        kind=cause.kind,
-        evidence=cause.evidence,
-        remedies=remedies_of(cause.kind, node.passes, node.buffer_passes),
-        share=found.share,
-        path=found.path,
-        excess=verdict.excess,
-        before=before,
-        passes=node.passes,
-        buffer_passes=node.buffer_passes,
-        missing=_why_missing(node.name, context.rows) if error.is_stand_in else None,
-    )
-
-
-def _why_missing(operator: str, rows: Sequence[Row]) -> Reason:
-    """Return the reason why the outputs of an operator were not compared."""
-    for row in rows:
-        is_own = target_name(row) == operator if row.key is None else row.is_output and row.key.op == operator
-        if row.reason and is_own:
-            return row.reason
-    return because("judge.not_dumped")

@@ -12,16 +12,13 @@ from msgspec import Struct
 
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
-from opdiff.pair.by_names import iter_plain_pairs
 from opdiff.pair.by_rules import PairingContext, iter_pairs, iter_unknown_pairs
 from opdiff.pair.dump_index import DumpIndex
-from opdiff.pair.fusion_off import FusionOffGolden, relabel
 from opdiff.pair.golden import NamedGolden
 from opdiff.pair.groups import group_operators
 from opdiff.pair.manual import override
 from opdiff.pair.quantization import find_quantized, merge_quantization
 from opdiff.pair.scenario import Scenario, choose
-from opdiff.pair.selection import select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,6 +81,8 @@ def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None =
     if scenario is Scenario.PLAIN:
         if options.selection is not None:
             raise UsageError(because("pair.selection_without_rules"))
+        from opdiff.pair.by_names import iter_plain_pairs
+
         pairs = iter_plain_pairs(target, golden)
     else:
         context = _prepare(rules, options, target_index, golden_index)
@@ -104,9 +103,13 @@ def _prepare(rules: Rules, options: PairOptions, target: DumpIndex, golden: Dump
     if rules.fusion and rules.quant:
         model = merge_quantization(model, group_operators(rules.quant))
     if rules.fusion_off:
+        from opdiff.pair.fusion_off import FusionOffGolden, relabel
+
         fusion_off = group_operators(rules.fusion_off)
         model, golden_side = relabel(model, fusion_off), FusionOffGolden(golden, fusion_off)
     if options.selection is not None:
+        from opdiff.pair.selection import select
+
         model = select(model, options.selection)
     has_moved_strides = any(operator.op_type == "ReadSelect" for operator in model.by_name.values())
     return PairingContext(

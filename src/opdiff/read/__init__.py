@@ -19,7 +19,6 @@ from opdiff.read.nano import is_nano, read_nano
 from opdiff.read.npy import read_npy
 from opdiff.read.npz import read_npz
 from opdiff.read.reader import OpenFile, Reader, by_suffix
-from opdiff.read.slices import as_slice
 
 if TYPE_CHECKING:
     from opdiff.core.tensor import OpDump
@@ -90,4 +89,8 @@ def _describe(file: OpenFile, *, sliced: bool) -> OpDump:
     reader = next(reader for reader in READERS if reader.recognizes(file))
     operator = reader.read(file)
     parsed = parse_dump_name(file.name) if sliced and operator.attr else None
-    return as_slice(operator, parsed) if parsed is not None and parsed.is_slice else operator
+    if parsed is None or not parsed.is_slice:
+        return operator
+    from opdiff.read.slices import as_slice
+
+    return as_slice(operator, parsed)

@@ -365,6 +365,7 @@ def test_an_output_folder_that_cannot_be_written_is_named_before_the_work(
     def refuse(**_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(case.out / ".hidden"))
 
+    monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     outcome = run(case.capsys, "compare", "missing rules", case.root, "-m", mode, "-o", case.out)
     assert "missing rules: no such file or directory" in outcome.err

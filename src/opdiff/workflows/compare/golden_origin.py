@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.workflows.golden.compiled_model import is_other_model
 from opdiff.workflows.golden.manifest import find_manifest
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ def golden_origin_notes(folder: str, rules: Iterable[RuleFile | None]) -> tuple[
         return (because("compare.golden_manifest_unreadable", problem=error.reason),)
     if manifest is None or not manifest.model:
         return ()
+    from opdiff.workflows.golden.compiled_model import is_other_model
+
     model = manifest.model[0]
     inputs = tuple(f"{item.name} ({item.origin})" for item in manifest.inputs)
     origin = because(

@@ -19,7 +19,6 @@ from opdiff.core.dump import DumpKind, GraphKind
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
-from opdiff.pair.joined_names import split_joined_name
 from opdiff.read.directory import Location, scan
 from opdiff.read.filename import DumpName, FxName
 
@@ -195,6 +194,8 @@ def _fused_without_rules(target: Dump, golden: Dump) -> Iterator[InputProblem]:
 
 def find_fused(names: Collection[str], others: Collection[str]) -> tuple[str, tuple[str, ...]] | None:
     """Return the first name that consists of several names of the other dump, and these names; `None` if none does."""
+    from opdiff.pair.joined_names import split_joined_name
+
     unmatched = (name for name in names if name not in others)
     for name in islice(unmatched, _MAX_NAMES_TO_SPLIT):
         parts = split_joined_name(name, others.__contains__)
