@@ -62,12 +62,11 @@ def _mismatch_notes(sums: Sums) -> tuple[Reason, ...]:
 
 def _cosine(sums: Sums) -> tuple[float, tuple[Reason, ...]]:
     pairs = sums.pairs
-    norms = _norms(sums)
-    if max(norms) <= _ZERO_NORM:
+    target, golden = _norms(sums)
+    if target <= _ZERO_NORM and golden <= _ZERO_NORM:
         return 1.0, ()
-    if min(norms) <= _ZERO_NORM:
-        side = "target" if norms[0] <= _ZERO_NORM else "golden"
-        return nan, (because("measure.zero_side", side=side),)
+    if target <= _ZERO_NORM or golden <= _ZERO_NORM:
+        return nan, (because("measure.zero_side", side="target" if target <= _ZERO_NORM else "golden"),)
     if pairs.products == pairs.target_squares == pairs.golden_squares:
         return 1.0, ()
     cosine = pairs.products / sqrt(pairs.target_squares) / sqrt(pairs.golden_squares)
@@ -102,28 +101,26 @@ def extra_metrics(sums: Sums) -> ExtraMetrics | None:
     is_finite = sums.target.is_finite and sums.golden.is_finite
     if not sums.count or not is_finite or max(sums.target.largest, sums.golden.largest) > _MAX_MAGNITUDE:
         return None
-    graph = sums.graph
-    norm = _root(sums.pairs.golden_squares, sums.scale.golden)
+    graph, norms = sums.graph, _norms(sums)
     distance = _root(sums.pairs.squared_errors, sums.scale.errors)
     divergence = graph.weighted / graph.golden_weight - log(graph.golden_weight) + log(graph.target_weight)
     return ExtraMetrics(
-        _cosine_with_min_norms(sums),
+        _cosine_with_min_norms(sums, *norms),
         graph.worst_relative,
         graph.relative / sums.count,
         graph.worst,
         graph.absolute_errors / sums.count,
         max(divergence, 0.0),
-        0.0 if norm <= GRAPH_ZERO_THRESHOLD else distance / norm,
+        0.0 if norms[1] <= GRAPH_ZERO_THRESHOLD else distance / norms[1],
     )
 
 
-def _cosine_with_min_norms(sums: Sums) -> float:
-    pairs = sums.pairs
-    norms = _norms(sums)
-    if not any(norms):
+def _cosine_with_min_norms(sums: Sums, target: float, golden: float) -> float:
+    """Return the cosine by the norms of both sides."""
+    if not (target or golden):
         return 1.0
-    products = ldexp(pairs.products, sums.scale.target + sums.scale.golden)
-    return round(products / max(norms[0], _MIN_NORM) / max(norms[1], _MIN_NORM), 10)
+    products = ldexp(sums.pairs.products, sums.scale.target + sums.scale.golden)
+    return round(products / max(target, _MIN_NORM) / max(golden, _MIN_NORM), 10)
 
 
 def stats_of_sums(side: SideSums, dtype: str, shape: Shape, scale: int = 0) -> TensorStats:
@@ -141,13 +138,13 @@ def stats_of_sums(side: SideSums, dtype: str, shape: Shape, scale: int = 0) -> T
         low = inf if low is None else low
         high = -inf if high is None else high
         return TensorStats(low, high, mean, inf, 0, side.infs, dtype=dtype, shape=shape)
-    mean, norm = side.total / count, sqrt(side.squares)
-    if scale:
-        mean, norm = _scaled(mean, scale), _scaled(norm, scale)
+    mean, norm = _scaled(side.total / count, scale), _root(side.squares, scale)
     return TensorStats(low, high, mean, norm, 0, 0, "", dtype, shape)
 
 
 def _scaled(value: float, scale: int) -> float:
+    if not scale:
+        return value
     try:
         return ldexp(value, scale)
     except OverflowError:

@@ -17,95 +17,109 @@ SCALAR, EMPTY, COMPLEX = because("measure.scalar"), because("measure.empty"), be
 """Notes about the metrics of scalars, empty tensors and complex numbers."""
 
 _ZERO_SQUARE = ZERO_THRESHOLD**2
+_LOG10_2 = log10(2)
 
 
 def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metrics:
     """Return the metrics of two tensors; `is_scalar`: the shape is empty or has ones only."""
-    cosine, notes = _cosine(sums, is_scalar=is_scalar)
-    relative = _relative_errors(sums)
-    error = _non_finite_error(sums)
-    count, pairs, distribution = sums.count, sums.pairs, sums.distribution
+    count, target, golden, pairs, scale = sums.count, sums.target, sums.golden, sums.pairs, sums.scale
+    distribution, non_finite, parts = sums.distribution, sums.non_finite, sums.parts
     worst = sums.worst if sums.worst and sums.worst.value else None
-    fit = _fit(pairs, sums.scale)
-    target_mean, target_std = _mean_and_deviation(sums.target, sums.scale.target)
-    golden_mean, golden_std = _mean_and_deviation(sums.golden, sums.scale.golden)
+    worst_relative, worst_ulps = sums.worst_relative, sums.worst_ulps
+    are_small = _is_small(target, scale.target), _is_small(golden, scale.golden)
+    of_pairs = _cosine_of(pairs.products, pairs.target_squares, pairs.golden_squares)
+    cosine, notes = _cosine(sums, are_small, of_pairs, is_scalar=is_scalar)
+    max_absolute, mean_absolute, root_mean_square = _absolute_errors(sums)
+    accumulated_relative, max_relative, mean_relative = _relative_errors(sums)
+    target_mean, target_std = _mean_and_deviation(target, scale.target)
+    golden_mean, golden_std = _mean_and_deviation(golden, scale.golden)
+    fit_scale, fit_offset, fit_distance = _fit(pairs, scale)
+    # Many fields are set much faster by position than by name.
     return Metrics(
-        count=count,
-        cosine=cosine,
-        max_absolute_error=_largest_error(sums) if error is None else error,
-        accumulated_relative_error=relative[0],
-        relative_euclidean_distance=_relative_distance(sums),
-        kl_divergence=kl if count else None,
-        target_mean=target_mean,
-        target_std=target_std,
-        golden_mean=golden_mean,
-        golden_std=golden_std,
-        mean_absolute_error=_mean_absolute(pairs.absolute_errors, sums) if error is None else error,
-        root_mean_square_error=_root_mean_square(pairs.squared_errors, sums) if error is None else error,
-        max_relative_error=relative[1],
-        mean_relative_error=relative[2],
-        is_equal=not sums.unequal,
-        target_nans=sums.target.nans,
-        target_infs=sums.target.infs,
-        golden_nans=sums.golden.nans,
-        golden_infs=sums.golden.infs,
-        special_mismatches=sums.non_finite.mismatches,
-        first_special_mismatch=_index(sums.non_finite.first_mismatch, sums),
-        finite_count=pairs.count,
-        finite_cosine=_finite_cosine(pairs),
-        centred_cosine=_centred_cosine(pairs),
-        norm_ratio=_norm_ratio(pairs, sums.scale),
-        snr_db=_snr_db(pairs, sums.scale),
-        error_bias=_bias(pairs),
-        over_1_permille=distribution.over_1_permille / pairs.count if pairs.count else None,
-        over_5_permille=distribution.over_5_permille / pairs.count if pairs.count else None,
-        max_ulp=sums.worst_ulps.value if sums.worst_ulps else None,
-        worst_index=_index(worst.index if worst else None, sums),
-        worst_target=worst.target if worst else None,
-        worst_golden=worst.golden if worst else None,
-        notes=(*notes, COMPLEX) if sums.parts > 1 else notes,
-        target_min=sums.target.minimum,
-        target_max=sums.target.maximum,
-        golden_min=sums.golden.minimum,
-        golden_max=sums.golden.maximum,
-        fit_scale=fit[0],
-        fit_offset=fit[1],
-        fit_distance=fit[2],
-        zero_golden=distribution.zero_golden / pairs.count if pairs.count else None,
-        worst_relative_index=_index(sums.worst_relative.index if sums.worst_relative else None, sums),
-        worst_relative_target=sums.worst_relative.target if sums.worst_relative else None,
-        worst_relative_golden=sums.worst_relative.golden if sums.worst_relative else None,
-        relative_histogram=distribution.relative,
-        ulp_histogram=distribution.ulps,
+        count,
+        cosine,
+        max_absolute,
+        accumulated_relative,
+        _relative_distance(sums, are_small),
+        kl if count else None,
+        target_mean,
+        target_std,
+        golden_mean,
+        golden_std,
+        mean_absolute,
+        root_mean_square,
+        max_relative,
+        mean_relative,
+        # Not documented.
+        not sums.unequal,
+        target.nans,
+        target.infs,
+        golden.nans,
+        golden.infs,
+        non_finite.mismatches,
+        None if non_finite.first_mismatch is None else non_finite.first_mismatch // parts,
+        pairs.count,
+        *_finite_metrics(pairs, scale, of_pairs),
+        distribution.over_1_permille / pairs.count if pairs.count else None,
+        distribution.over_5_permille / pairs.count if pairs.count else None,
+        worst_ulps.value if worst_ulps else None,
+        worst.index // parts if worst else None,
+        worst.target if worst else None,
+        worst.golden if worst else None,
+        (*notes, COMPLEX) if parts > 1 else notes,
+        target.minimum,
+        target.maximum,
+        golden.minimum,
+        golden.maximum,
+        fit_scale,
+        fit_offset,
+        fit_distance,
+        distribution.zero_golden / pairs.count if pairs.count else None,
+        worst_relative.index // parts if worst_relative else None,
+        distribution.relative,
+        distribution.ulps,
+        worst_relative.target if worst_relative else None,
+        worst_relative.golden if worst_relative else None,
     )
 
 
 # Documented metrics: over all elements; a single NaN makes them NaN.
 
 
-def _cosine(sums: Sums, *, is_scalar: bool) -> tuple[float | None, tuple[Reason, ...]]:
+def _is_small(side: SideSums, exponent: int) -> bool:
+    """Return whether the norm of a side counts as zero."""
+    return _ldexp(side.squares, 2 * exponent) <= _ZERO_SQUARE
+
+
+def _cosine(
+    sums: Sums, are_small: tuple[bool, bool], of_pairs: float | None, *, is_scalar: bool
+) -> tuple[float | None, tuple[Reason, ...]]:
+    """Return the cosine and notes; `of_pairs` is the cosine of the finite pairs."""
     if not sums.count:
         return None, (EMPTY,)
     if not (sums.target.is_finite and sums.golden.is_finite):
         return nan, (SCALAR,) if is_scalar else ()
     if is_scalar:
         return 1.0, (SCALAR,)
-    target_is_zero, golden_is_zero = not sums.target.squares, not sums.golden.squares
-    is_small = _target_is_small(sums) and _golden_is_small(sums)
-    if target_is_zero != golden_is_zero and not is_small:
-        return None, (because("measure.zero_side", side="target" if target_is_zero else "golden"),)
-    if is_small:
+    if all(are_small):
         return 1.0, ()
-    return _cosine_of(sums.pairs.products, sums.pairs.target_squares, sums.pairs.golden_squares), ()
+    target_is_zero, golden_is_zero = not sums.target.squares, not sums.golden.squares
+    if target_is_zero != golden_is_zero:
+        return None, (because("measure.zero_side", side="target" if target_is_zero else "golden"),)
+    return of_pairs, ()
 
 
-def _target_is_small(sums: Sums) -> bool:
-    """Return whether the norm of the target counts as zero."""
-    return _ldexp(sums.target.squares, 2 * sums.scale.target) <= _ZERO_SQUARE
-
-
-def _golden_is_small(sums: Sums) -> bool:
-    return _ldexp(sums.golden.squares, 2 * sums.scale.golden) <= _ZERO_SQUARE
+def _absolute_errors(sums: Sums) -> tuple[Number | None, float | None, float | None]:
+    """Return maximum, mean and root mean square of the errors."""
+    error = _non_finite_error(sums)
+    if error is not None:
+        return error, error, error
+    largest = None if sums.worst is None else sums.worst.value
+    count, pairs, exponent = sums.count, sums.pairs, sums.scale.errors
+    if not count:
+        return largest, None, None
+    mean, mean_square = pairs.absolute_errors / count, pairs.squared_errors / count
+    return largest, _ldexp(mean, exponent), _ldexp(sqrt(mean_square), exponent)
 
 
 def _non_finite_error(sums: Sums) -> float | None:
@@ -113,10 +127,6 @@ def _non_finite_error(sums: Sums) -> float | None:
     if sums.target.nans or sums.golden.nans or sums.non_finite.same_infs:
         return nan
     return inf if sums.target.infs or sums.golden.infs else None
-
-
-def _largest_error(sums: Sums) -> Number | None:
-    return None if sums.worst is None else sums.worst.value
 
 
 def _relative_errors(sums: Sums) -> tuple[float | None, float | None, float | None]:
@@ -140,15 +150,16 @@ def _is_zero_only_in_golden(sums: Sums) -> bool:
     return golden_is_zero and (sums.target.largest > ZERO_THRESHOLD or sums.target.infs > 0)
 
 
-def _relative_distance(sums: Sums) -> float | None:
+def _relative_distance(sums: Sums, are_small: tuple[bool, bool]) -> float | None:
     if not sums.count:
         return None
     if sums.target.nans or sums.golden.nans or sums.golden.infs:
         return nan
     if sums.target.infs:
         return inf
-    if _golden_is_small(sums):
-        return 0.0 if _target_is_small(sums) else inf
+    target_is_small, golden_is_small = are_small
+    if golden_is_small:
+        return 0.0 if target_is_small else inf
     ratio = sqrt(sums.pairs.squared_errors / sums.golden.squares)
     return _ldexp(ratio, sums.scale.errors - sums.scale.golden)
 
@@ -164,51 +175,33 @@ def _mean_and_deviation(side: SideSums, exponent: int) -> tuple[float | None, fl
     return _ldexp(side.total / side.finite, exponent), _ldexp(sqrt(variance), exponent)
 
 
-def _mean_absolute(absolute_errors: float, sums: Sums) -> float | None:
-    return _ldexp(absolute_errors / sums.count, sums.scale.errors) if sums.count else None
-
-
-def _root_mean_square(squared_errors: float, sums: Sums) -> float | None:
-    return _ldexp(sqrt(squared_errors / sums.count), sums.scale.errors) if sums.count else None
-
-
 # Other metrics: over the pairs that are finite on both sides.
 
 
-def _finite_cosine(pairs: PairSums) -> float | None:
+def _finite_metrics(
+    pairs: PairSums, scale: Scale, cosine: float | None
+) -> tuple[float | None, float | None, float | None, float | None, float | None]:
+    """Return cosine, centred cosine (Pearson's correlation), norm ratio, SNR in dB and bias of the errors."""
     if not pairs.count:
-        return None
+        return None, None, None, None, None
+    ratio = _norm_ratio(pairs, scale)
     if not pairs.squared_errors:
-        return 1.0
-    return _cosine_of(pairs.products, pairs.target_squares, pairs.golden_squares)
+        return 1.0, 1.0, ratio, inf, _bias(pairs)
+    centred = _cosine_of(pairs.product_deviations, pairs.target_deviations, pairs.golden_deviations)
+    return cosine, centred, ratio, _snr_db(pairs, scale), _bias(pairs)
 
 
-def _centred_cosine(pairs: PairSums) -> float | None:
-    """Return the cosine after subtracting the mean of each side: Pearson's correlation."""
-    if not pairs.count:
-        return None
-    if not pairs.squared_errors:
-        return 1.0
-    return _cosine_of(pairs.product_deviations, pairs.target_deviations, pairs.golden_deviations)
-
-
-def _norm_ratio(pairs: PairSums, scale: Scale) -> float | None:
-    if not pairs.count:
-        return None
+def _norm_ratio(pairs: PairSums, scale: Scale) -> float:
     if not pairs.golden_squares:
         return inf if pairs.target_squares else 1.0
     return _ldexp(sqrt(pairs.target_squares / pairs.golden_squares), scale.target - scale.golden)
 
 
-def _snr_db(pairs: PairSums, scale: Scale) -> float | None:
-    if not pairs.count:
-        return None
-    if not pairs.squared_errors:
-        return inf
+def _snr_db(pairs: PairSums, scale: Scale) -> float:
     if not pairs.golden_squares:
         return -inf
     powers = scale.golden - scale.errors
-    return 10 * (log10(pairs.golden_squares) - log10(pairs.squared_errors)) + 20 * powers * log10(2)
+    return 10 * (log10(pairs.golden_squares) - log10(pairs.squared_errors)) + 20 * powers * _LOG10_2
 
 
 def _fit(pairs: PairSums, scale: Scale) -> tuple[float | None, float | None, float | None]:
@@ -224,14 +217,8 @@ def _fit(pairs: PairSums, scale: Scale) -> tuple[float | None, float | None, flo
     return _ldexp(slope, powers), _ldexp(offset, scale.target), _ldexp(sqrt(left / pairs.golden_squares), powers)
 
 
-def _bias(pairs: PairSums) -> float | None:
-    if not pairs.count:
-        return None
+def _bias(pairs: PairSums) -> float:
     return max(-1.0, min(pairs.errors / pairs.absolute_errors, 1.0)) if pairs.absolute_errors else 0.0
-
-
-def _index(index: int | None, sums: Sums) -> int | None:
-    return None if index is None else index // sums.parts
 
 
 def _cosine_of(products: float, x_squares: float, y_squares: float) -> float | None:

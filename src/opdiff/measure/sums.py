@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import inf
 from operator import add
 from sys import float_info
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -31,20 +31,25 @@ Number = float | int
 Histogram = tuple[int, ...]
 
 
-class Extreme(NamedTuple):
+class Extreme(Struct, frozen=True, gc=False):
     """A maximum, the first element that has it, and the values of both sides there."""
 
     value: Number
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
     target: Number
     golden: Number
+
+    @property
+    def element(self) -> tuple[int, Number, Number]:
+        """The element and the values of both sides there."""
+        return self.index, self.target, self.golden
 
     def shifted(self, offset: int) -> Extreme:
         """Return the same in a tensor with `offset` elements before this part."""
         return Extreme(self.value, self.index + offset, self.target, self.golden)
 
 
-class Scale(Struct, frozen=True):
+class Scale(Struct, frozen=True, gc=False):
     """Exponents of the powers of two by which the numbers of a side were divided before summing; nearly always 0."""
 
     target: int = 0
@@ -56,7 +61,7 @@ class Scale(Struct, frozen=True):
         return max(self.target, self.golden)
 
 
-class SideSums(Struct, frozen=True):
+class SideSums(Struct, frozen=True, gc=False):
     """One of the two tensors by itself. Sums are over its finite elements.
 
     Attributes:
@@ -101,7 +106,7 @@ class SideSums(Struct, frozen=True):
         return max(abs(self.minimum or 0), abs(self.maximum or 0))
 
 
-class PairSums(Struct, frozen=True):
+class PairSums(Struct, frozen=True, gc=False):
     """Sums over the pairs that are finite on both sides; x is the target, y the golden tensor.
 
     Attributes:
@@ -135,7 +140,7 @@ class PairSums(Struct, frozen=True):
     relative: float = 0.0
 
 
-class ErrorDistribution(NamedTuple):
+class ErrorDistribution(Struct, frozen=True, gc=False):
     """Distribution of the errors of the finite pairs.
 
     A pair whose golden value counts as zero (`ZERO_THRESHOLD`) and whose target value differs has an infinite relative
@@ -158,10 +163,15 @@ class ErrorDistribution(NamedTuple):
     def merge(self, later: ErrorDistribution) -> ErrorDistribution:
         """Return the distribution of both parts."""
         histograms = (tuple(map(add, *both)) for both in ((self.relative, later.relative), (self.ulps, later.ulps)))
-        return ErrorDistribution(*map(add, self[:3], later[:3]), *histograms)
+        counts = (
+            self.over_1_permille + later.over_1_permille,
+            self.over_5_permille + later.over_5_permille,
+            self.zero_golden + later.zero_golden,
+        )
+        return ErrorDistribution(*counts, *histograms)
 
 
-class NonFinitePairs(NamedTuple):
+class NonFinitePairs(Struct, frozen=True, gc=False):
     """Pairs with a NaN or an infinity.
 
     Attributes:
@@ -183,10 +193,17 @@ class NonFinitePairs(NamedTuple):
     def merge(self, later: NonFinitePairs, offset: int) -> NonFinitePairs:
         """Return the counts of both parts; `offset` elements come before the later one."""
         first = first_index(self.first_mismatch, later.first_mismatch, offset)
-        return NonFinitePairs(*map(add, self[:-1], later[:-1]))._replace(first_mismatch=first)
+        return NonFinitePairs(
+            self.same_infs + later.same_infs,
+            self.opposite_infs + later.opposite_infs,
+            self.target_infs + later.target_infs,
+            self.golden_infs + later.golden_infs,
+            self.mismatches + later.mismatches,
+            first,
+        )
 
 
-class GraphSums(NamedTuple):
+class GraphSums(Struct, frozen=True, gc=False):
     """Additional sums for the columns of graph mode, over the pairs that are finite on both sides.
 
     Attributes:
@@ -216,7 +233,7 @@ class GraphSums(NamedTuple):
     zeros: int = 0
 
 
-class Sums(Struct, frozen=True):
+class Sums(Struct, frozen=True, gc=False):
     """Sums over two tensors.
 
     Attributes:

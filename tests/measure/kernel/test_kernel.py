@@ -32,6 +32,7 @@ from measure.kernels import (
 from opdiff.core import dtypes
 from opdiff.core.errors import UsageError
 from opdiff.measure.kernel import library as native
+from opdiff.measure.sums import Extreme
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -163,7 +164,7 @@ def test_sides_are_not_swapped() -> None:
     assert (sums.golden.negative_infs, sums.golden.first_inf, sums.target.first_nan) == (1, 2, 2)
     assert (sums.target.maximum, sums.golden.maximum) == (2.0, 4.0)
     assert sums.pairs.errors == -2.0
-    assert sums.worst == (2.0, 1, 2.0, 4.0)
+    assert sums.worst == Extreme(2.0, 1, 2.0, 4.0)
 
 
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
@@ -263,7 +264,7 @@ def test_extremes_of_integers(types: tuple[DType, DType], size: int) -> None:
 def test_differences_of_integers_beyond_64_bits() -> None:
     target, golden = np.array([-(2**63), 0], "<i8"), np.array([2**64 - 1, 1], "<u8")
     sums, _ = measured(by_kernel(Stored(target, INT64), Stored(golden, UINT64)))
-    assert sums.worst == (2**64 + 2**63 - 1, 0, -(2**63), 2**64 - 1)
+    assert sums.worst == Extreme(2**64 + 2**63 - 1, 0, -(2**63), 2**64 - 1)
     assert_kernels_agree(target, INT64, golden, UINT64)
 
 

@@ -19,6 +19,7 @@ from opdiff.measure.sums import (
     GraphSums,
     NonFinitePairs,
     PairSums,
+    Scale,
     SideSums,
     Sums,
     error_at,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY = range(7)
 
 _RELATIVE_BINS, _ULP_BINS = len(RELATIVE_EDGES) + 2, len(ULP_EDGES) + 2
+_NOT_SCALED = Scale()
 _BINS = 4 + _RELATIVE_BINS, 4 + _RELATIVE_BINS + _ULP_BINS
 
 
@@ -104,9 +106,8 @@ def _unpack(job: NativeJob, call: Call, offset: int) -> KernelResult | Failure:
     if status != DONE:
         return _failure(status, detail, (job.target, job.golden)[culprit])
     relative_bins, ulp_bins, values = values[4 : _BINS[0]], values[_BINS[0] : _BINS[1]], values[_BINS[1] :]
-    worst, worst_relative, worst_ulps = [
-        None if index < 0 else (index, x(a), y(b)) for index, a, b in (values[39:42], values[42:45], values[45:48])
-    ]
+    worst, worst_relative, worst_ulps = values[39], values[42], values[45]
+    same_infs, opposite_infs, target_infs, golden_infs, mismatches, mismatch = values[48:54]
     sums = Sums(
         count,
         values[0],
@@ -114,12 +115,15 @@ def _unpack(job: NativeJob, call: Call, offset: int) -> KernelResult | Failure:
         _side(values[12:23], y),
         PairSums(*values[23:36]),
         ErrorDistribution(values[36], values[37], values[38], relative_bins, ulp_bins),
-        NonFinitePairs._make((*values[48:53], _index(values[53]))),
-        error_at(*worst) if worst else None,
-        relative_at(*worst_relative) if worst_relative else None,
-        ulps_at(*worst_ulps, form.ulps) if worst_ulps else None,
+        NonFinitePairs(
+            same_infs, opposite_infs, target_infs, golden_infs, mismatches, None if mismatch < 0 else mismatch
+        ),
+        None if worst < 0 else error_at(worst, x(values[40]), y(values[41])),
+        None if worst_relative < 0 else relative_at(worst_relative, x(values[43]), y(values[44])),
+        None if worst_ulps < 0 else ulps_at(worst_ulps, x(values[46]), y(values[47]), form.ulps),
         form.parts,
-        graph=GraphSums(*values[55:]),
+        _NOT_SCALED,
+        GraphSums(*values[55:]),
     )
     return sums, _divergence(values[54], count) if call.with_kl else None
 
@@ -143,13 +147,9 @@ def _side(values: tuple[Any, ...], restore: Callable[[Number], Number]) -> SideS
         nans,
         positive,
         negative,
-        _index(first_nan),
-        _index(first_inf),
+        None if first_nan < 0 else first_nan,
+        None if first_inf < 0 else first_inf,
     )
-
-
-def _index(index: int) -> int | None:
-    return None if index < 0 else index
 
 
 def _failure(status: int, detail: int, side: Operand) -> Failure:

@@ -135,9 +135,9 @@ class ExactSums(Struct, frozen=True):
             _pairs(self.pairs, scale),
             self.distribution,
             self.non_finite,
-            error_at(*self.worst[1:]) if self.worst else None,
-            relative_at(*self.worst_relative[1:]) if self.worst_relative else None,
-            ulps_at(*self.worst_ulps[1:], ulps) if self.worst_ulps else None,
+            error_at(*self.worst.element) if self.worst else None,
+            relative_at(*self.worst_relative.element) if self.worst_relative else None,
+            ulps_at(*self.worst_ulps.element, ulps) if self.worst_ulps else None,
             self.parts,
             scale,
         )

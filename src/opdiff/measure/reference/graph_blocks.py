@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import starmap
+from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import astuple
 
 from opdiff.core import codes as elements
 from opdiff.core.dtypes import Kind
@@ -65,9 +68,8 @@ def _weights(x: Floats, y: Floats) -> tuple[float, float, float]:
 
 
 def _merged(first: GraphSums, second: GraphSums) -> GraphSums:
-    sums = [a + b for a, b in zip(first, second, strict=True)]
-    sums[5:8] = [max(a, b) for a, b in zip(first[5:8], second[5:8], strict=True)]
-    return GraphSums(*sums)  # type: ignore[arg-type]  # counts are the last three
+    both = [*zip(astuple(first), astuple(second), strict=True)]
+    return GraphSums(*starmap(add, both[:5]), *starmap(max, both[5:8]), *starmap(add, both[8:]))
 
 
 def _blocks(

@@ -19,6 +19,7 @@ from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, because
 from opdiff.core.rows import paired_row, side_info
 from opdiff.core.tensor_stats import TensorStats
+from opdiff.measure.graph_metrics import documented_metrics, extra_metrics, stats_of_sums
 from opdiff.measure.metrics import metrics_of
 
 if TYPE_CHECKING:
@@ -197,17 +198,19 @@ def _overflow(dtype: DType, metrics: Metrics) -> bool | None:
 
 
 def _with_documented(row: Row, job: Job, pair: AlignedPair, sums: Sums) -> Row:
-    from opdiff.measure.graph_metrics import documented_metrics, extra_metrics, stats_of_sums
-
     target, golden = job.pairing.target.data, job.pairing.golden.data
     count, shapes = pair.target.size, (pair.target.shape, pair.golden.shape)
     documented, notes = documented_metrics(sums, is_single=count == 1, is_scalar=not shapes[0])
-    stats = (
-        stats_of_sums(sums.target, target.spec.dtype.name, shapes[0], sums.scale.target),
-        stats_of_sums(sums.golden, golden.spec.dtype.name, shapes[1], sums.scale.golden),
+    target_stats = stats_of_sums(sums.target, target.spec.dtype.name, shapes[0], sums.scale.target)
+    golden_stats = stats_of_sums(sums.golden, golden.spec.dtype.name, shapes[1], sums.scale.golden)
+    return replace(
+        row,
+        target=_side_with(row.target, target_stats),
+        golden=_side_with(row.golden, golden_stats),
+        documented=documented,
+        extra=extra_metrics(sums),
+        notes=(*notes, *_alignment_notes(pair, target, golden)),
     )
-    reasons = (*notes, *_alignment_notes(pair, target, golden))
-    return replace(_with_stats(row, *stats), documented=documented, extra=extra_metrics(sums), notes=reasons)
 
 
 def _with_stats(row: Row, target: TensorStats, golden: TensorStats) -> Row:

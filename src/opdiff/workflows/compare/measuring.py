@@ -21,7 +21,7 @@ from opdiff.workflows.compare.kept_pairs import kept_pairs
 from opdiff.workflows.compare.tensor_payloads import is_remote_pair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from opdiff.align.custom import Conversions
     from opdiff.core.comparison import Row
@@ -135,14 +135,15 @@ def _rows_of(
             rows[number] = unpaired_row(pair, mode)
     outcomes = {job.number: outcome for job, outcome in _measure(jobs, measuring, progress)}
     rows |= {number: outcome.row for number, outcome in outcomes.items()}
-    defects = [outcomes[number].defect for number in sorted(outcomes) if outcomes[number].defect]
-    return tuple(_with_pairing_note(rows[number]) for number in sorted(rows)), tuple(defects)
+    defects = {number: outcome.defect for number, outcome in outcomes.items() if outcome.defect}
+    in_order = tuple([_with_pairing_note(rows[number]) for number in range(len(pairs))])
+    return in_order, tuple(defects[number] for number in sorted(defects))
 
 
 def _measure(jobs: Sequence[Job], measuring: Measuring, progress: Progress) -> Iterator[tuple[Job, JobOutcome]]:
-    total = sum(job.weight for job in jobs)
+    total = _weight(jobs)
     if not measuring.resume_folder:
-        yield from _measure_now(jobs, measuring, _after(0, total, progress))
+        yield from _measure_now(jobs, total, measuring, _after(0, total, progress))
         return
     from opdiff.workflows.compare.finished_chunks import FinishedChunks
 
@@ -150,12 +151,17 @@ def _measure(jobs: Sequence[Job], measuring: Measuring, progress: Progress) -> I
     yield from chunks.known
     # A cluster gets all missing chunks at once and has its own batches.
     parts = chunks.missing if measuring.cluster is None else [tuple(chain.from_iterable(chunks.missing))]
-    before = sum(job.weight for job, _ in chunks.known)
+    before = _weight(job for job, _ in chunks.known)
     for part in parts:
-        for job, outcome in _measure_now(part, measuring, _after(before, total, progress)):
+        weight = _weight(part)
+        for job, outcome in _measure_now(part, weight, measuring, _after(before, total, progress)):
             chunks.add(job, outcome)
             yield job, outcome
-        before += sum(job.weight for job in part)
+        before += weight
+
+
+def _weight(jobs: Iterable[Job]) -> int:
+    return sum([job.weight for job in jobs])
 
 
 def _after(before: int, total: int, progress: Progress) -> Callable[[int], None]:
@@ -164,7 +170,7 @@ def _after(before: int, total: int, progress: Progress) -> Callable[[int], None]
 
 
 def _measure_now(
-    jobs: Sequence[Job], measuring: Measuring, progress: Callable[[int], None]
+    jobs: Sequence[Job], weight: int, measuring: Measuring, progress: Callable[[int], None]
 ) -> Iterator[tuple[Job, JobOutcome]]:
     if measuring.cluster is None:
         batch = measure_batch(jobs, measuring.workers or usable_cores(), progress)
@@ -187,7 +193,7 @@ def _measure_now(
             is_unread=lambda outcome: is_unread(outcome.row.reason),
         )
         results = measuring.cluster.run(work, left)
-    done = sum(job.weight for job in jobs) - sum(job.weight for job in left)
+    done = weight - _weight(left)
     progress(done)
     for job, outcome in results:
         yield job, outcome
