@@ -12,16 +12,24 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Self
 
 from opdiff.core.reasons import Language
-from opdiff.report.payload import pack
+from opdiff.report.parts import write_parts
+from opdiff.report.payload import PagePayload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from opdiff.core.comparison import Comparison
     from opdiff.report.changes import Changes
 
 _BLOCK = re.compile(r'<script type="text/plain" id="(data|block-\d+)">([A-Za-z0-9+/=]+)</script>')
+
+
+def pack(comparison: Comparison, add_block: Callable[[bytes], object], changes: Changes | None = None) -> bytes:
+    """Return the data of a page without its rows, whose blocks are added one after the other."""
+    payload = PagePayload(comparison, add_block, changes)
+    write_parts(comparison, [payload.blocks()], map)
+    return payload.packed()
 
 
 class PageData:

@@ -18,9 +18,8 @@ from opdiff.core.reasons import Language, because, render
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.changes import find_changes
 from opdiff.report.html_page import write_html
-from opdiff.report.payload import pack
 from opdiff.report.printable import printable
-from page_data import PageData, raw_document, sentences, unpacked
+from page_data import PageData, pack, raw_document, sentences, unpacked
 
 if TYPE_CHECKING:
     from pathlib import Path

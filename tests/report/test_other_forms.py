@@ -18,7 +18,7 @@ from made_comparisons import comparisons
 from made_reports import BAD, OFF, judged_comparison, many_tokens, not_compared, row, with_judgement
 from opdiff.core.judgement import Judgement, Level, Verdict
 from opdiff.core.reasons import quoted
-from opdiff.report.flat import flat_jobs, flat_table, iter_flat_tables
+from opdiff.report.flat import flat_table, iter_flat_tables
 from opdiff.report.junit_xml import write_junit
 from opdiff.report.model_explorer import write_model_explorer
 from opdiff.report.parquet_table import write_parquet
@@ -82,7 +82,8 @@ def test_long_tables_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.Mo
         folder.mkdir()
         write_parquet(SOME, str(folder / "out.parquet"))
         write_workbook(SOME, str(folder / "out.xlsx"))
-        monkeypatch.setattr("opdiff.report.parquet_table.flat_jobs", partial(flat_jobs, max_rows=1))
+        for limit in ("_MIN_PART_ROWS", "_MAX_PART_ROWS", "_MIN_JOB_ROWS"):
+            monkeypatch.setattr(f"opdiff.report.parts.{limit}", 1)
         monkeypatch.setattr("opdiff.report.workbook.iter_flat_tables", partial(iter_flat_tables, max_rows=1))
     assert parquet.ParquetFile(parts / "out.parquet").num_row_groups == len(SOME.rows)
     assert parquet.read_table(parts / "out.parquet").equals(parquet.read_table(whole / "out.parquet"))

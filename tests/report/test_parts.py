@@ -15,8 +15,7 @@ from made_reports import judged_comparison, many_tokens, row
 from opdiff.core import row_store
 from opdiff.core.dump import Unit
 from opdiff.core.row_store import RowStore
-from opdiff.report import payload, row_payload
-from opdiff.report.flat import flat_jobs
+from opdiff.report import parts
 from opdiff.report.html_page import write_html
 from opdiff.report.parquet_table import write_parquet
 from opdiff.report.parts import divided, part_reference, whole_units
@@ -35,24 +34,24 @@ def test_parts_end_with_units_and_have_all_rows(lengths: list[int], min_rows: in
     units = [number for number, length in enumerate(lengths) for _ in range(length)]
     rows = [replace(row(f"op{number}"), unit=Unit(0, unit, None)) for number, unit in enumerate(units)]
     max_rows = min_rows + more if more else 0
-    parts = list(whole_units(judged_comparison(*rows), min_rows, max_rows))
-    assert [number for part in parts for number in part] == list(range(len(rows)))
-    assert parts
+    found = list(whole_units(judged_comparison(*rows), min_rows, max_rows))
+    assert [number for part in found for number in part] == list(range(len(rows)))
+    assert found
     ends = {sum(lengths[: number + 1]) for number in range(len(lengths))}
-    for part in parts[:-1]:
+    for part in found[:-1]:
         assert len(part) == max_rows or (part.stop in ends and len(part) >= min_rows)
-    assert not max_rows or all(len(part) <= max_rows for part in parts)
+    assert not max_rows or all(len(part) <= max_rows for part in found)
     # A part is no longer than it has to be.
     assert all(
-        len(part) == max_rows or not any(part.start + min_rows <= end < part.stop for end in ends) for part in parts
+        len(part) == max_rows or not any(part.start + min_rows <= end < part.stop for end in ends) for part in found
     )
 
 
 @given(st.integers(0, 50), st.integers(1, 20))
 def test_numbers_are_divided_evenly(count: int, max_rows: int) -> None:
-    parts = list(divided(range(3, 3 + count), max_rows))
-    assert [number for part in parts for number in part] == list(range(3, 3 + count))
-    assert all(0 < len(part) <= max_rows for part in parts)
+    found = list(divided(range(3, 3 + count), max_rows))
+    assert [number for part in found for number in part] == list(range(3, 3 + count))
+    assert all(0 < len(part) <= max_rows for part in found)
 
 
 def stored(made: Comparison, monkeypatch: pytest.MonkeyPatch) -> Comparison:
@@ -85,9 +84,8 @@ def test_blocks_of_many_rows_are_kept_in_a_file(tmp_path: Path, monkeypatch: pyt
 
 def test_reports_of_several_processes_are_those_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = many_tokens(1, 6, 4)
-    monkeypatch.setattr(row_payload, "_MIN_ROWS", 1)
-    monkeypatch.setattr(payload, "_BLOCKS_PER_JOB", 2)
-    monkeypatch.setattr("opdiff.report.parquet_table.flat_jobs", partial(flat_jobs, max_rows=5))
+    monkeypatch.setattr(parts, "_MIN_PART_ROWS", 1)
+    monkeypatch.setattr(parts, "_MIN_JOB_ROWS", 2)
     write_html(made, str(tmp_path / "one.html"))
     write_parquet(made, str(tmp_path / "one.parquet"))
     in_file, by_processes = stored(made, monkeypatch), partial(map_jobs, workers=2)

@@ -21,7 +21,7 @@ from opdiff.core.dump import Unit
 from opdiff.core.errors import InputError
 from opdiff.core.judgement import Level, Verdict
 from opdiff.core.reasons import because, quoted
-from opdiff.report import saved_json
+from opdiff.report import parts
 from opdiff.report.html_page import write_html
 from opdiff.report.packed_columns import pack_columns
 from opdiff.report.saved_json import load, save
@@ -83,11 +83,12 @@ def test_saving_again_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_rows_are_lines_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_json, "_ROWS_PER_BLOCK", 2)
+    monkeypatch.setattr(parts, "_MIN_PART_ROWS", 1)
+    monkeypatch.setattr(parts, "_MIN_JOB_ROWS", 6)
     made = many_tokens(2, 2, 3)
     save(made, str(tmp_path / "saved.json"))
     lines = (tmp_path / "saved.json").read_text().splitlines()
-    assert len(lines) == 2 + len(made.rows) / 2
+    assert len(lines) == 2 + len(made.rows) / 6
     assert load(str(tmp_path / "saved.json")) == made
 
 

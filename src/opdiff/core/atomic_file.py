@@ -146,6 +146,18 @@ def find_other_owner(path: str) -> str:
 
 
 @contextmanager
+def draft_folder(path: str) -> Iterator[str]:
+    """A hidden folder in a folder for results, for files that are not complete; removed at the end."""
+    draft = os.path.join(path, f".{os.getpid()}.{get_native_id()}.00000000.part")
+    _remove(draft)
+    try:
+        os.mkdir(draft)
+        yield draft
+    finally:
+        _remove(draft)
+
+
+@contextmanager
 def fill_folder(path: str) -> Iterator[str]:
     """A folder whose files move to `path`, a new or empty folder, when everything is written.
 

@@ -17,9 +17,11 @@ from opdiff.core.reasons import Reason, because
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
     from opdiff.core.comparison import Comparison
     from opdiff.core.row_store import MapJobs
+    from opdiff.report.parts import PartFile
     from opdiff.report.table import Table
 
 
@@ -38,7 +40,8 @@ class ReportForm(Struct, frozen=True):
         not_in_graph_mode: why the form does not support graph mode; empty if it does.
         table_writer: function that writes one table of graph mode, for forms with a file for each table instead of one
             report.
-        in_parts: `writer` also takes a `map` for parts of the rows.
+        part_opener: function that opens the report for the parts of a comparison, so that it is made together with
+            other files; returns `None` if the report would not have all rows. `writer` then also takes a `map`.
     """
 
     name: str
@@ -49,19 +52,22 @@ class ReportForm(Struct, frozen=True):
     package: str = ""
     not_in_graph_mode: Reason | None = None
     table_writer: str = ""
-    in_parts: bool = False
+    part_opener: str = ""
 
     def write(self, comparison: Comparison, path: str, map_jobs: MapJobs = map) -> None:
-        """Write the report of a comparison; `map_jobs` may use other processes."""
-        write = _function(self.writer)
-        if self.in_parts:
-            write(comparison, path, map_jobs)
+        """Write the report of a comparison; reports of parts are made by `map_jobs`, which may use other processes."""
+        if self.part_opener:
+            _function(self.writer)(comparison, path, map_jobs)
         else:
-            write(comparison, path)
+            _function(self.writer)(comparison, path)
 
     def write_table(self, table: Table, path: str) -> None:
         """Write one table of graph mode."""
         _function(self.table_writer)(table, path)
+
+    def open_parts(self, comparison: Comparison, path: str) -> AbstractContextManager[PartFile] | None:
+        """Open the report for the parts of a comparison; `None` if it is not made of all parts."""
+        return _function(self.part_opener)(comparison, path) if self.part_opener else None
 
     def file_name(self, stem: str) -> str:
         """Return `report_20240115103052.html` for `result_20240115103052`."""
@@ -76,7 +82,14 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 FORMS = (
-    ReportForm("html", "the HTML report", "opdiff.report.html_page:write_html", "report", ".html", in_parts=True),
+    ReportForm(
+        "html",
+        "the HTML report",
+        "opdiff.report.html_page:write_html",
+        "report",
+        ".html",
+        part_opener="opdiff.report.html_page:open_whole",
+    ),
     ReportForm(
         "xlsx",
         "a workbook, rows coloured by level; needs xlsxwriter",
@@ -91,7 +104,7 @@ FORMS = (
         "opdiff.report.parquet_table:write_parquet",
         suffix=".parquet",
         package="pyarrow",
-        in_parts=True,
+        part_opener="opdiff.report.parquet_table:open_parquet",
     ),
     ReportForm(
         "junit",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row
-    from opdiff.report.parts import PartReference
+    from opdiff.report.parts import RowPart
 
     Value = str | float | int | bool | None
 
@@ -55,33 +55,20 @@ def flat_table(comparison: Comparison) -> FlatTable:
 
 def iter_flat_tables(comparison: Comparison, max_rows: int = MAX_ROWS_PER_PART) -> Iterator[FlatTable]:
     """Yield the table of `flat_table` in parts with the same columns; one part if there are no rows."""
-    return map(flat_part, flat_jobs(comparison, max_rows))
-
-
-class FlatJob(Struct, frozen=True):
-    """Some rows, and the columns that depend on the other rows."""
-
-    part: PartReference
-    mode: Mode
-    custom: tuple[str, ...]
-
-
-def flat_jobs(comparison: Comparison, max_rows: int = MAX_ROWS_PER_PART) -> list[FlatJob]:
-    """Return the jobs for all rows; one job if there are no rows."""
     custom = custom_names(comparison.rows)
-    parts = list(divided(range(len(comparison.rows)), max_rows)) or [range(0)]
-    return [FlatJob(part_reference(comparison, numbers), comparison.mode, custom) for numbers in parts]
+    for numbers in list(divided(range(len(comparison.rows)), max_rows)) or [range(0)]:
+        yield flat_part(part_reference(comparison, numbers).load(), comparison.mode, custom)
 
 
-def flat_part(job: FlatJob) -> FlatTable:
-    """Return the table of some rows."""
-    rows, verdicts, results = job.part.load()
+def flat_part(part: RowPart, mode: Mode, custom: Sequence[str]) -> FlatTable:
+    """Return the table of some rows; `custom` has the names of the custom metrics of all rows."""
+    rows, verdicts, results = part.rows, part.verdicts, part.results
     columns: dict[str, Sequence[Value]] = {
         "level": [str(verdict.level) for verdict in verdicts],
         "origin": [str(verdict.origin) for verdict in verdicts],
         "decided_by": map_distinct(render, [verdict.rule for verdict in verdicts]),
     }
-    in_graph_mode = job.mode is Mode.GRAPH
+    in_graph_mode = mode is Mode.GRAPH
     if in_graph_mode:
         columns |= _fields([row.unit for row in rows], Unit, _UNIT_COLUMNS)
         columns["data_mode"] = [str(row.data_mode) for row in rows]
@@ -91,7 +78,7 @@ def flat_part(job: FlatJob) -> FlatTable:
     if in_graph_mode:
         columns |= _graph_columns(rows)
     columns |= _last_columns(rows)
-    for name in job.custom:
+    for name in custom:
         columns[f"custom_{name}"] = [next((value for own, value, _ in row.custom if own == name), None) for row in rows]
     return FlatTable(tuple(columns), tuple(columns.values()))
 

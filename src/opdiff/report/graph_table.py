@@ -6,34 +6,33 @@ There is a table for each graph of each rank and each `DataMode`.
 from __future__ import annotations
 
 from functools import cache
+from itertools import groupby
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from opdiff.core.atomic_file import open_atomic
 from opdiff.core.comparison import DataMode
 from opdiff.core.metrics import ExtraMetrics
 from opdiff.core.reasons import render, render_all
 from opdiff.core.row_store import runs_of
 from opdiff.core.tensor_stats import TensorStats, differences
 from opdiff.report.cells import csv_lines, escape_formula
+from opdiff.report.parts import PartFile
 from opdiff.report.table import Columns, JudgedRow, JudgedRows, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from opdiff.core.comparison import Comparison, Row, SideInfo
-    from opdiff.core.row_store import MapJobs
+    from opdiff.core.row_store import Run
     from opdiff.core.tensor import Shape
     from opdiff.report.cells import Cell
-    from opdiff.report.parts import PartReference
+    from opdiff.report.parts import RowPart
 
 NOT_KNOWN = "N/A"
 """Documented cell of a value that could not be computed."""
 
-# Rows of a job: their lines take 1 KB each.
-_ROWS_PER_JOB = 2_000
 _NO_STATS = TensorStats()
 _NO_EXTRA = (None,) * len(ExtraMetrics.__struct_fields__)
 # PyTorch lacks these types and shows the next wider ones.
@@ -52,36 +51,45 @@ def graph_tables(comparison: Comparison) -> dict[TableKey, Table]:
     """Return the tables of a comparison in graph mode; those of one graph are in the order of `DataMode`."""
     found: dict[TableKey, list[range]] = {}
     for run, numbers in runs_of(comparison.rows):
-        if run.unit is not None:
-            found.setdefault(TableKey(run.unit.rank, run.unit.graph, run.data_mode), []).append(numbers)
+        key = _table_key(run)
+        if key is not None:
+            found.setdefault(key, []).append(numbers)
     graphs = list(dict.fromkeys((key.rank, key.graph) for key in found))
     modes = list(DataMode)
     keys = sorted(found, key=lambda key: (graphs.index((key.rank, key.graph)), modes.index(key.data_mode)))
     return {key: graph_table(JudgedRows(comparison, found[key]), key.data_mode) for key in keys}
 
 
-class TableJob(Struct, frozen=True):
-    """Some rows of a table, to be written by another process."""
+def tables_file(paths: Mapping[TableKey, str]) -> PartFile:
+    """Return what takes the rows of all tables, and writes the tables, as `write_csv` does, to new files."""
+    for key, path in paths.items():
+        with open(path, "xb") as file:
+            file.write(csv_lines([_format_cells(graph_table((), key.data_mode).header())]))
 
-    part: PartReference
-    data_mode: DataMode
+    def add(lines: Sequence[tuple[TableKey, bytes]]) -> None:
+        # Files are opened for each part: there may be more tables than files that a process may have open.
+        for key, some in lines:
+            with open(paths[key], "ab") as file:
+                file.write(some)
 
-
-def write_graph_csv(table: Table, data_mode: DataMode, path: str, map_jobs: MapJobs = map) -> None:
-    """Write a table of rows that were compared in one `DataMode`, as `write_csv` does, by jobs of some rows."""
-    rows = table.rows
-    if not isinstance(rows, JudgedRows):
-        raise TypeError("the rows are not those of a comparison in graph mode")
-    with open_atomic(path) as file:
-        file.write(csv_lines([_format_cells(table.header())]))
-        jobs = [TableJob(part, data_mode) for part in rows.parts(_ROWS_PER_JOB)]
-        file.writelines(map_jobs(table_lines, jobs))
+    return PartFile(table_lines, add)
 
 
-def table_lines(job: TableJob) -> bytes:
-    """Return some lines of a table."""
-    rows = [JudgedRow(*each) for each in zip(*job.part.load(), strict=True)]
-    return csv_lines(map(_format_cells, graph_table(rows, job.data_mode).cells()))
+def table_lines(parts: Sequence[RowPart]) -> list[tuple[TableKey, bytes]]:
+    """Return the lines of some rows by table; a table may be there several times."""
+    found = []
+    for part in parts:
+        rows = map(JudgedRow, part.rows, part.verdicts, part.results)
+        for key, some in groupby(rows, key=lambda judged: _table_key(judged.row)):
+            if key is not None:
+                cells = graph_table(list(some), key.data_mode).cells()
+                found.append((key, csv_lines(map(_format_cells, cells))))
+    return found
+
+
+def _table_key(rows: Row | Run) -> TableKey | None:
+    unit = rows.unit
+    return None if unit is None else TableKey(unit.rank, unit.graph, rows.data_mode)
 
 
 def graph_table(rows: Collection[JudgedRow], data_mode: DataMode) -> Table:

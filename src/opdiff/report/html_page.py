@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import os
 from binascii import b2a_base64
+from contextlib import contextmanager
 from io import BytesIO
 from itertools import count
 from typing import IO, TYPE_CHECKING
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.row_store import MAX_ROWS_IN_MEMORY
-from opdiff.report.page_rows import page_part
-from opdiff.report.payload import pack
+from opdiff.report.page_rows import MAX_PAGE_ROWS, page_part
+from opdiff.report.parts import write_parts
+from opdiff.report.payload import PagePayload
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
     from opdiff.core.comparison import Comparison
     from opdiff.core.row_store import MapJobs
     from opdiff.report.changes import Changes
+    from opdiff.report.parts import PartFile
 
 PAGE = os.path.join(os.path.dirname(__file__), "assets", "report.html")
 _DATA_MARK, _BLOCKS_MARK = b"@@data@@", b"@@blocks@@"
@@ -46,18 +52,32 @@ def write_html(
     A very long comparison in graph mode is shown in part, unless the others refer to all of its rows.
     """
     shown = comparison if changes or start is not None else page_part(comparison)
+    with _open(shown, path, changes, start) as page:
+        write_parts(shown, [page], map_jobs)
+
+
+def open_whole(comparison: Comparison, path: str) -> AbstractContextManager[PartFile] | None:
+    """Open the report for all rows of a comparison; `None` if the page would not show all of them."""
+    return _open(comparison, path) if len(comparison.rows) <= MAX_PAGE_ROWS else None
+
+
+@contextmanager
+def _open(
+    comparison: Comparison, path: str, changes: Changes | None = None, start: int | None = None
+) -> Iterator[PartFile]:
     with open(PAGE, "rb") as page:
         before, _, rest = page.read().partition(_DATA_MARK)
     between, _, after = rest.partition(_BLOCKS_MARK)
-    with open_atomic(path) as file, _open_buffer(len(shown.rows), path) as blocks:
+    with open_atomic(path) as file, _open_buffer(len(comparison.rows), path) as blocks:
         numbers = count()
 
         def add_block(block: bytes) -> None:
             tag = b'<script type="text/plain" id="block-%d">' % next(numbers)
             blocks.writelines((tag, b2a_base64(block, newline=False), b"</script>\n"))
 
-        head = pack(shown, add_block, changes, start, map_jobs)
-        file.writelines((before, b2a_base64(head, newline=False), between))
+        payload = PagePayload(comparison, add_block, changes, start)
+        yield payload.blocks()
+        file.writelines((before, b2a_base64(payload.packed(), newline=False), between))
         blocks.seek(0)
         while some := blocks.read(_COPY_NBYTES):
             file.write(some)

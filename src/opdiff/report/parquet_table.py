@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from opdiff.core.reasons import render
-from opdiff.report.flat import NUMBERS, flat_jobs, flat_part
+from opdiff.core.row_store import custom_names
+from opdiff.report.flat import NUMBERS, flat_part
+from opdiff.report.parts import PartFile, RowPart, write_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from opdiff.core.comparison import Comparison
+    from opdiff.core.comparison import Comparison, Mode
     from opdiff.core.row_store import MapJobs
-    from opdiff.report.flat import FlatJob, Value
+    from opdiff.report.flat import Value
 
 _COUNTS = frozenset({
     "count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches",
@@ -29,26 +33,35 @@ _BOOLS = frozenset({"is_equal", "overflow"})
 
 def write_parquet(comparison: Comparison, path: str, map_jobs: MapJobs = map) -> None:
     """Write the table; values that were not measured are null, a measured NaN stays NaN."""
+    with open_parquet(comparison, path) as file:
+        write_parts(comparison, [file], map_jobs)
+
+
+@contextmanager
+def open_parquet(comparison: Comparison, path: str) -> Iterator[PartFile]:
+    """A table that all rows of a comparison are added to."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    writer = None
-    try:
-        for data in map_jobs(arrow_part, flat_jobs(comparison)):
+    metadata = _metadata(comparison)
+    with ExitStack() as stack:
+        writers: list[parquet.ParquetWriter] = []
+
+        def add(data: bytes) -> None:
             with pa.ipc.open_stream(data) as reader:
-                table = reader.read_all().replace_schema_metadata(_metadata(comparison))
-            writer = writer or parquet.ParquetWriter(path, table.schema)
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
+                table = reader.read_all().replace_schema_metadata(metadata)
+            if not writers:
+                writers.append(stack.enter_context(parquet.ParquetWriter(path, table.schema)))
+            writers[0].write_table(table)
+
+        yield PartFile(partial(arrow_table, mode=comparison.mode, custom=custom_names(comparison.rows)), add)
 
 
-def arrow_part(job: FlatJob) -> bytes:
+def arrow_table(parts: Sequence[RowPart], *, mode: Mode, custom: Sequence[str]) -> bytes:
     """Return the table of some rows in the stream format of Arrow."""
     import pyarrow as pa
 
-    table = flat_part(job)
+    table = flat_part(RowPart.joined(parts), mode, custom)
     columns = [_array(column, _kind(name)) for name, column in zip(table.names, table.columns, strict=True)]
     batch = pa.record_batch(columns, names=[_text(name) for name in table.names])
     sink = pa.BufferOutputStream()

@@ -1,13 +1,15 @@
 """Parts of a comparison: consecutive rows with their verdicts, which a report writes at a time.
 
-    Comparison ──part_reference──► PartReference, … ──load, in any process──► RowPart
+    Comparison ──part_reference──► PartReference, … ──load──► RowPart ──PartFile.pack──► bytes, … ──PartFile.add──► file
+                                                    └──────── in any process ────────┘
 
-Forms of reports for millions of rows are made of parts by several processes: a `map` for these jobs is `MapJobs`.
+Files for millions of rows are made of parts by several processes: a `map` for these jobs is `MapJobs`. All files of a
+comparison are made in one pass, because loading the rows takes as long as packing them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -18,18 +20,38 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.judgement import DocumentedResult, Verdict
-    from opdiff.core.row_store import Part
+    from opdiff.core.row_store import MapJobs, Part
 
 _T = TypeVar("_T")
 _V = TypeVar("_V")
 
+# A part ends with a unit, so that units of this many rows or more have parts of their own, and small ones share one.
+_MIN_PART_ROWS = 1_000
+# Longer units, and long offline comparisons, are divided: rows that are packed take memory.
+_MAX_PART_ROWS = 20_000
+# Parts of fewer rows are packed together.
+_MIN_JOB_ROWS = 8_000
+
 
 class RowPart(NamedTuple):
-    """Consecutive rows with their verdicts and, in graph mode, their documented results."""
+    """Consecutive rows with their verdicts and, in graph mode, their documented results; number of the first row."""
 
     rows: Sequence[Row]
     verdicts: Sequence[Verdict]
     results: Sequence[DocumentedResult]
+    start: int
+
+    @classmethod
+    def joined(cls, parts: Sequence[RowPart]) -> RowPart:
+        """Return neighbouring parts as one."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            [row for part in parts for row in part.rows],
+            [verdict for part in parts for verdict in part.verdicts],
+            [result for part in parts for result in part.results],
+            parts[0].start,
+        )
 
 
 class PartReference(Struct, frozen=True):
@@ -38,10 +60,11 @@ class PartReference(Struct, frozen=True):
     rows: Part[Row]
     verdicts: Part[Verdict]
     results: Part[DocumentedResult]
+    start: int
 
     def load(self) -> RowPart:
         """Return the rows."""
-        return RowPart(load_part(self.rows), load_part(self.verdicts), load_part(self.results))
+        return RowPart(load_part(self.rows), load_part(self.verdicts), load_part(self.results), self.start)
 
 
 def part_reference(comparison: Comparison, numbers: range) -> PartReference:
@@ -51,7 +74,62 @@ def part_reference(comparison: Comparison, numbers: range) -> PartReference:
         part_of(comparison.rows, numbers),
         part_of(judgement.verdicts, numbers) if judgement.verdicts else (),
         part_of(judgement.documented, numbers) if judgement.documented else (),
+        numbers.start,
     )
+
+
+class PartFile(Struct, frozen=True):
+    """A file that is made of the parts of a comparison.
+
+    Attributes:
+        pack: returns what the file has of some neighbouring parts. Picklable, since other processes may call it.
+        add: called with what `pack` returned for all parts, in their order.
+    """
+
+    pack: Callable[[Sequence[RowPart]], Any]
+    add: Callable[[Any], object]
+
+
+class PartsJob(Struct, frozen=True):
+    """Neighbouring parts to be packed for several files."""
+
+    parts: tuple[PartReference, ...]
+    pack: tuple[Callable[[Sequence[RowPart]], Any], ...]
+
+
+def write_parts(comparison: Comparison, files: Sequence[PartFile], map_jobs: MapJobs) -> None:
+    """Pack all rows for some files, in one pass over the rows."""
+    pack = tuple(file.pack for file in files)
+    jobs = [
+        PartsJob(tuple(part_reference(comparison, numbers) for numbers in some), pack)
+        for some in _neighbours(row_parts(comparison))
+    ]
+    for packed in map_jobs(pack_parts, jobs):
+        for file, result in zip(files, packed, strict=True):
+            file.add(result)
+
+
+def pack_parts(job: PartsJob) -> list[Any]:
+    """Return what each file has of the parts of a job."""
+    parts = [part.load() for part in job.parts]
+    return [pack(parts) for pack in job.pack]
+
+
+def row_parts(comparison: Comparison) -> Iterator[range]:
+    """Yield the numbers of the rows of each part; there is at least one part."""
+    return whole_units(comparison, _MIN_PART_ROWS, _MAX_PART_ROWS)
+
+
+def _neighbours(parts: Iterator[range]) -> Iterator[list[range]]:
+    """Yield the parts of each job."""
+    some: list[range] = []
+    for numbers in parts:
+        some.append(numbers)
+        if numbers.stop - some[0].start >= _MIN_JOB_ROWS:
+            yield some
+            some = []
+    if some:
+        yield some
 
 
 def map_distinct(function: Callable[[_T], _V], values: Sequence[_T]) -> list[_V]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from opdiff.core.comparison import Mode
 from opdiff.core.judgement import LEVELS, Agreement, Level, Outcome
@@ -15,29 +15,27 @@ from opdiff.core.reasons import because
 from opdiff.report.graph_payload import pack_graph_mode, pack_networks
 from opdiff.report.network_payload import pack_nodes
 from opdiff.report.packing import Packer
-from opdiff.report.parts import PartReference, part_reference
+from opdiff.report.parts import PartFile, part_reference, row_parts
 from opdiff.report.picture_payload import pack_picture
 from opdiff.report.printable import printable
-from opdiff.report.row_payload import pack_rows, page_blocks
+from opdiff.report.row_payload import pack_rows
 from opdiff.report.row_summary import RowSummary, summarize
 from opdiff.report.summary_text import first_bad_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from opdiff.core.comparison import Comparison, GraphNode, Profile, Side
     from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.judgement import Finding, Judgement
     from opdiff.core.reasons import Reason
-    from opdiff.core.row_store import MapJobs
     from opdiff.report.changes import Changes
     from opdiff.report.packing import Text
+    from opdiff.report.parts import RowPart
     from opdiff.report.row_summary import PartSummary
 
 VERSION = 4
-# Blocks of a job, which has the strings of the page besides.
-_BLOCKS_PER_JOB = 8
 
 # Sentences about the operators at fault, each of which has a card of its own.
 _IN_FINDINGS = frozenset(
@@ -45,75 +43,70 @@ _IN_FINDINGS = frozenset(
 )
 
 
-def pack(
-    comparison: Comparison,
-    add_block: Callable[[bytes], object],
-    changes: Changes | None = None,
-    start: int | None = None,
-    map_jobs: MapJobs = map,
-) -> bytes:
-    """Return the compressed data of the page without that of its rows, which is added block by block.
+class PagePayload:
+    """The data of the page: of its rows block by block, of everything else at the end.
 
     Args:
         comparison: content of the page; its rows are read once, one block after the other.
         add_block: called with the compressed columns of each block of rows, in their order.
         changes: changes since an earlier comparison.
         start: number of the row that is shown first; `None` for the overview.
-        map_jobs: a `map` that may use other processes.
     """
-    packer = Packer()
-    document: dict[str, Any] = {
-        "version": VERSION,
-        "scenario": packer.sentences([comparison.scenario]),
-        "target": _side(comparison.target),
-        "golden": _side(comparison.golden),
-        "environment": structs.asdict(comparison.environment),
-        "edges": {"relative": RELATIVE_EDGES, "ulp": ULP_EDGES},
-        "story": _story(comparison, packer),
-        "graph": pack_nodes(_offline_nodes(comparison), packer),
-        "profiles": [_profile(profile, packer) for profile in comparison.profiles],
-        "explanations": [_explanation(facts, packer) for facts in comparison.error_facts if facts.explanations],
-        "pictures": [pack_picture(picture, packer) for picture in comparison.pictures],
-    }
-    if start is not None:
-        document["start"] = start
-    if changes is not None:
-        document["changes"] = _changes(changes, packer)
-    networks = pack_networks(comparison, packer) if comparison.mode is Mode.GRAPH else None
-    summary = RowSummary(comparison.judgement.findings)
-    for block, of_rows in _blocks(comparison, packer, map_jobs):
-        summary.add(of_rows)
-        add_block(block)
-    document |= summary.packed(packer)
-    if networks is not None:
-        document["graphMode"] = pack_graph_mode(comparison, networks, summary, packer)
-    return packer.packed(document)
+
+    def __init__(
+        self,
+        comparison: Comparison,
+        add_block: Callable[[bytes], object],
+        changes: Changes | None = None,
+        start: int | None = None,
+    ) -> None:
+        self._comparison, self._add_block = comparison, add_block
+        self._packer = packer = Packer()
+        self._document: dict[str, Any] = {
+            "version": VERSION,
+            "scenario": packer.sentences([comparison.scenario]),
+            "target": _side(comparison.target),
+            "golden": _side(comparison.golden),
+            "environment": structs.asdict(comparison.environment),
+            "edges": {"relative": RELATIVE_EDGES, "ulp": ULP_EDGES},
+            "story": _story(comparison, packer),
+            "graph": pack_nodes(_offline_nodes(comparison), packer),
+            "profiles": [_profile(profile, packer) for profile in comparison.profiles],
+            "explanations": [_explanation(facts, packer) for facts in comparison.error_facts if facts.explanations],
+            "pictures": [pack_picture(picture, packer) for picture in comparison.pictures],
+        }
+        if start is not None:
+            self._document["start"] = start
+        if changes is not None:
+            self._document["changes"] = _changes(changes, packer)
+        self._networks = pack_networks(comparison, packer) if comparison.mode is Mode.GRAPH else None
+        self._summary = RowSummary(comparison.judgement.findings)
+
+    def blocks(self) -> PartFile:
+        """Return what takes the rows. The first block is packed at once: its strings become those of the page."""
+        findings = self._comparison.judgement.findings
+        first = part_reference(self._comparison, next(row_parts(self._comparison))).load()
+        self._add([(pack_rows(first, self._packer.for_first_block()), summarize(first, findings))])
+        return PartFile(partial(pack_blocks, findings=findings, known=self._packer.known_texts()), self._add)
+
+    def packed(self) -> bytes:
+        """Return the compressed data of everything but the rows, when all rows were packed."""
+        document = self._document | self._summary.packed(self._packer)
+        if self._networks is not None:
+            document["graphMode"] = pack_graph_mode(self._comparison, self._networks, self._summary, self._packer)
+        return self._packer.packed(document)
+
+    def _add(self, blocks: Sequence[tuple[bytes, PartSummary]]) -> None:
+        for block, of_rows in blocks:
+            self._summary.add(of_rows)
+            self._add_block(block)
 
 
-class BlocksJob(Struct, frozen=True):
-    """Some blocks of rows, to be packed by this process or another one, and the strings of the page."""
-
-    parts: tuple[PartReference, ...]
-    findings: tuple[Finding, ...]
-    known: dict[Text, int]
-
-
-def _blocks(comparison: Comparison, packer: Packer, map_jobs: MapJobs) -> Iterator[tuple[bytes, PartSummary]]:
-    """Yield the blocks of all rows; the strings of the first one become those of the page."""
-    findings = comparison.judgement.findings
-    first, *others = [part_reference(comparison, numbers) for numbers in page_blocks(comparison)]
-    part = first.load()
-    yield pack_rows(part, packer.for_first_block()), summarize(part, findings)
-    starts = range(0, len(others), _BLOCKS_PER_JOB)
-    known = packer.known_texts()
-    jobs = [BlocksJob(tuple(others[start : start + _BLOCKS_PER_JOB]), findings, known) for start in starts]
-    yield from chain.from_iterable(map_jobs(pack_blocks, jobs))
-
-
-def pack_blocks(job: BlocksJob) -> list[tuple[bytes, PartSummary]]:
-    """Return the packed rows and the summary of each block."""
-    parts = map(PartReference.load, job.parts)
-    return [(pack_rows(part, Packer(job.known)), summarize(part, job.findings)) for part in parts]
+def pack_blocks(
+    parts: Sequence[RowPart], *, findings: Sequence[Finding], known: dict[Text, int]
+) -> list[tuple[bytes, PartSummary]]:
+    """Return the packed rows and the summary of each block except the first one of the page."""
+    return [(pack_rows(part, Packer(known)), summarize(part, findings)) for part in parts if part.start]
 
 
 def _offline_nodes(comparison: Comparison) -> Sequence[GraphNode]:

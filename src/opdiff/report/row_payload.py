@@ -11,23 +11,19 @@ from typing import TYPE_CHECKING
 from opdiff.core.reasons import quoted
 from opdiff.report.graph_payload import graph_mode_columns
 from opdiff.report.offline_table import reservations
-from opdiff.report.parts import map_distinct, whole_units
+from opdiff.report.parts import map_distinct
 from opdiff.report.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
-    from opdiff.core.comparison import Comparison, Row
+    from opdiff.core.comparison import Row
     from opdiff.core.judgement import Verdict
     from opdiff.core.reasons import Reason
     from opdiff.report.packing import Packer
     from opdiff.report.parts import RowPart
 
-# A block ends with a unit, so that units of this many rows or more have blocks of their own, and small ones share one.
-_MIN_ROWS = 1_000
-# Longer units, and long offline comparisons, are divided: rows that are packed take memory.
-_MAX_ROWS = 20_000
 # Fields of `Metrics` that the page shows: in single precision, in double precision, and as integers.
 _SINGLE_PRECISION = (
     "max_absolute_error", "accumulated_relative_error", "relative_euclidean_distance", "kl_divergence", "target_mean",
@@ -45,11 +41,6 @@ _COUNTS = (
     "is_equal",
 )  # fmt: skip
 _PERMILLE = 1000
-
-
-def page_blocks(comparison: Comparison) -> Iterator[range]:
-    """Yield the numbers of the rows of each block; there is at least one block."""
-    return whole_units(comparison, _MIN_ROWS, _MAX_ROWS)
 
 
 def pack_rows(part: RowPart, packer: Packer) -> bytes:

@@ -14,6 +14,7 @@ import json
 import os
 import re
 from binascii import b2a_base64
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -28,24 +29,23 @@ from opdiff.core.judgement import DocumentedResult, Verdict
 from opdiff.core.reasons import Reason, because, render
 from opdiff.core.row_store import RowStore
 from opdiff.report.packed_columns import pack_columns, unpack_columns
-from opdiff.report.parts import divided, part_reference
+from opdiff.report.parts import PartFile, RowPart, write_parts
 from opdiff.report.saved_pictures import pack_pictures, unpack_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import IO, Any
 
     from opdiff.core.reasons import Fact
     from opdiff.core.row_store import MapJobs
-    from opdiff.report.parts import PartReference
 
 _T = TypeVar("_T")
 
 SCHEMA, VERSION = "opdiff.comparison", 3
-_ROWS_PER_BLOCK = 8192
 _MAX_HEAD_BYTES = 400
 _MAX_FILES_NBYTES = 1 << 22
 _MAX_NBYTES = 4 << 30
+_COPY_NBYTES = 1 << 20
 
 
 class _Packed(Struct):
@@ -56,7 +56,9 @@ class _Packed(Struct):
     pictures: bytes = b""
 
 
-def save(comparison: Comparison, path: str, files: Sequence[str] = (), map_jobs: MapJobs = map) -> None:
+def save(
+    comparison: Comparison, path: str, files: Sequence[str] = (), map_jobs: MapJobs = map, packed_rows: str = ""
+) -> None:
     """Write a comparison to a file.
 
     Args:
@@ -64,6 +66,7 @@ def save(comparison: Comparison, path: str, files: Sequence[str] = (), map_jobs:
         path: the file.
         files: names of the other files of its run.
         map_jobs: a `map` that may use other processes.
+        packed_rows: file to which the rows were added already, by `rows_file`; empty for none.
     """
     fields = {name: getattr(comparison, name) for name in Comparison.__struct_fields__ if name != "rows"}
     fields["judgement"] = replace(comparison.judgement, verdicts=(), documented=())
@@ -73,16 +76,25 @@ def save(comparison: Comparison, path: str, files: Sequence[str] = (), map_jobs:
     encode = json.JSONEncoder(default=_to_json, check_circular=False).encode
     with open_atomic(path) as file:
         file.write(f'{encode(head)[:-1]}, "rows": ['.encode())
-        parts = [part_reference(comparison, some) for some in divided(range(len(comparison.rows)), _ROWS_PER_BLOCK)]
-        for number, block in enumerate(map_jobs(pack_part, parts)):
-            file.write(f'{"," if number else ""}\n"{block}"'.encode())
+        if packed_rows:
+            with open(packed_rows, "rb") as rows:
+                while some := rows.read(_COPY_NBYTES):
+                    file.write(some)
+        elif comparison.rows:
+            write_parts(comparison, [rows_file(file)], map_jobs)
         file.write(b"\n]}\n")
 
 
-def pack_part(part: PartReference) -> str:
-    """Return some rows as a string."""
-    rows, verdicts, documented = part.load()
-    return _base64(rows=rows, verdicts=verdicts, documented=documented)
+def rows_file(file: IO[bytes]) -> PartFile:
+    """Return what takes the rows of a saved comparison, and writes them to a file."""
+    separators = chain((b'\n"',), repeat(b',\n"'))
+    return PartFile(pack_rows, lambda block: file.writelines((next(separators), block, b'"')))
+
+
+def pack_rows(parts: Sequence[RowPart]) -> bytes:
+    """Return some rows as base64."""
+    part = RowPart.joined(parts)
+    return _base64(rows=part.rows, verdicts=part.verdicts, documented=part.results).encode()
 
 
 def _base64(**tables: Sequence[object]) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.report.cells import write_rows
-from opdiff.report.parts import divided, part_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.judgement import DocumentedResult, Verdict
     from opdiff.report.cells import Cell
-    from opdiff.report.parts import PartReference
 
 
 class JudgedRow(Struct, frozen=True):
@@ -44,12 +42,6 @@ class JudgedRows(Collection[JudgedRow]):
 
     def __contains__(self, row: object) -> bool:
         return any(row == each for each in self)
-
-    def parts(self, max_rows: int) -> Iterator[PartReference]:
-        """Yield the rows in parts of up to so many, or of one range, for other processes."""
-        for numbers in self._ranges:
-            for some in divided(numbers, max_rows):
-                yield part_reference(self._comparison, some)
 
 
 class Columns(Struct, frozen=True):

@@ -153,6 +153,8 @@ def _run_batch(function: Callable[[Job], Result], batch: Sequence[Job]) -> list[
             break
         results.append(function(job))
     gc.collect()
+    # Modules that the first jobs imported are not searched again.
+    gc.freeze()
     return results
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from opdiff import __version__
 from opdiff.core.atomic_file import make_folder, open_atomic, remove_old_drafts
-from opdiff.core.comparison import DataMode, Environment, Mode
+from opdiff.core.comparison import Environment, Mode
 from opdiff.core.reasons import render
 from opdiff.core.row_store import StoredRows, custom_names
 from opdiff.measure.documented import select_metrics
@@ -24,14 +24,17 @@ from opdiff.report.offline_table import MetricColumn, SelectedMetrics, offline_t
 from opdiff.report.saved_json import save
 from opdiff.report.table import Table, write_csv
 from opdiff.run import map_jobs, usable_cores
+from opdiff.workflows.compare.drafts import make_drafts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.pairing import PairingResult
     from opdiff.core.row_store import MapJobs
     from opdiff.report import ReportForm
+    from opdiff.report.graph_table import TableKey
+    from opdiff.workflows.compare.drafts import Drafts
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.pipeline import ComparisonResult
 
@@ -68,26 +71,36 @@ def write_outputs(result: ComparisonResult, options: CompareOptions) -> OutputFi
     whole_forms = [form for form in forms if not (form.table_writer and in_graph_mode)]
     table_forms = [form for form in forms if form not in whole_forms]
     map_jobs = row_mapper(comparison.rows, options)
-    tables = tuple(
-        path for named in named_tables(result) for path in _write_table(named, folder, table_forms, map_jobs)
-    )
-    summary = _write_summary(comparison, folder) if in_graph_mode else ""
-    stem = _stem(summary).replace("msprobe_cmp_summary", "result") if in_graph_mode else _stem(tables[0])
-    reports = tuple(
-        write_new(folder, form.file_name(stem), partial(form.write, comparison, map_jobs=map_jobs))
-        for form in whole_forms
-    )
-    files = [os.path.basename(path) for path in (*tables, summary, *reports) if path]
-    saved = write_new(folder, f"{stem}.json", lambda draft: save(comparison, draft, files, map_jobs))
-    return OutputFiles(tables, saved, reports, summary)
+    tables = list(named_tables(result))
+    keys = [table.key for table in tables if table.key is not None]
+    with make_drafts(comparison, folder, keys, whole_forms, map_jobs) as drafts:
+        table_paths = tuple(path for table in tables for path in _write_table(table, folder, table_forms, drafts))
+        summary = _write_summary(comparison, folder) if in_graph_mode else ""
+        stem = _stem(summary).replace("msprobe_cmp_summary", "result") if in_graph_mode else _stem(table_paths[0])
+        reports = tuple(
+            write_new(
+                folder,
+                form.file_name(stem),
+                _from(drafts.reports.get(form.name), partial(form.write, comparison, map_jobs=map_jobs)),
+            )
+            for form in whole_forms
+        )
+        files = [os.path.basename(path) for path in (*table_paths, summary, *reports) if path]
+        saved = write_new(folder, f"{stem}.json", lambda draft: save(comparison, draft, files, map_jobs, drafts.rows))
+    return OutputFiles(table_paths, saved, reports, summary)
+
+
+def _from(draft: str | None, write: Callable[[str], None]) -> Callable[[str], None]:
+    """Return what renames a complete draft, or writes the file if there is no draft."""
+    return write if draft is None else partial(os.replace, draft)
 
 
 class NamedTable(Struct, frozen=True):
-    """File name and contents of a documented table; `data_mode` is given in graph mode."""
+    """File name and contents of a documented table; `key` is given in graph mode."""
 
     name: str
     table: Table
-    data_mode: DataMode | None = None
+    key: TableKey | None = None
 
 
 def row_mapper(rows: Sequence[Row], options: CompareOptions) -> MapJobs:
@@ -96,15 +109,10 @@ def row_mapper(rows: Sequence[Row], options: CompareOptions) -> MapJobs:
     return partial(map_jobs, workers=(options.workers or usable_cores()) if is_parallel else 1)
 
 
-def _write_table(named: NamedTable, folder: str, forms: Sequence[ReportForm], map_jobs: MapJobs) -> Iterator[str]:
+def _write_table(named: NamedTable, folder: str, forms: Sequence[ReportForm], drafts: Drafts) -> Iterator[str]:
     """Write a table as CSV and in the given forms; yield the paths."""
-    table, data_mode = named.table, named.data_mode
-    if data_mode is None:
-        path = write_new(folder, named.name, partial(write_csv, table))
-    else:
-        from opdiff.report.graph_table import write_graph_csv
-
-        path = write_new(folder, named.name, lambda draft: write_graph_csv(table, data_mode, draft, map_jobs))
+    table, draft = named.table, drafts.tables.get(named.key) if named.key else None
+    path = write_new(folder, named.name, _from(draft, partial(write_csv, table)))
     yield path
     for form in forms:
         yield write_new(folder, f"{_stem(path)}{form.suffix}", partial(form.write_table, table))
@@ -119,7 +127,7 @@ def named_tables(result: ComparisonResult) -> Iterator[NamedTable]:
     from opdiff.report.graph_table import graph_tables
 
     for key, table in graph_tables(comparison).items():
-        yield NamedTable(graph_file_name(time.gmtime(), key.rank, key.graph, key.data_mode), table, key.data_mode)
+        yield NamedTable(graph_file_name(time.gmtime(), key.rank, key.graph, key.data_mode), table, key)
 
 
 def selected_metrics(comparison: Comparison, custom: Iterable[str] = ()) -> SelectedMetrics:
