@@ -16,7 +16,17 @@ from opdiff.core import row_store
 from opdiff.core.comparison import DataMode, Row, SideInfo
 from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import because
-from opdiff.core.row_store import EncodedRows, RowStore, StoredPart, StoredRows, encode_blocks
+from opdiff.core.row_store import (
+    Block,
+    EncodedRows,
+    RowsFile,
+    RowStore,
+    StoredPart,
+    StoredRows,
+    StoredValues,
+    encode_blocks,
+    store_blocks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,3 +122,41 @@ def test_other_values_are_stored_beside_rows(tmp_path: Path) -> None:
     labels.append(encode_blocks([row.label for row in found]))
     assert list(labels) == [row.label for row in found]
     assert list(found) == list(map(make_row, range(20)))
+
+
+def append_labels(path: str, first: int) -> tuple[Block, ...]:
+    return store_blocks(encode_blocks([make_row(first + number).label for number in range(50)]), path)
+
+
+def test_processes_append_blocks_at_the_same_time(tmp_path: Path) -> None:
+    file = RowsFile(str(tmp_path))
+    with ProcessPoolExecutor(3, mp_context=get_context("forkserver")) as pool:
+        found = list(pool.map(append_labels, [file.path] * 30, range(0, 3000, 100)))
+    labels = StoredValues(file, OpLabel)
+    for blocks in found:
+        assert all(block.stored and not block.data for block in blocks)
+        labels.append(blocks)
+    assert [label.index for label in labels] == [
+        first + number for first in range(0, 3000, 100) for number in range(50)
+    ]
+
+
+@pytest.mark.usefixtures("small")
+def test_files_of_several_sources_stay_open(tmp_path: Path) -> None:
+    rows = [*map(make_row, range(12))]
+    store = RowStore(str(tmp_path))
+    for start in (0, 6):
+        file = RowsFile(str(tmp_path))
+        store.add(EncodedRows(store_blocks(encode_blocks(rows[start : start + 6]), file.path), file=file))
+        del file
+    found = store.finish()
+    assert list(found) == rows
+    assert isinstance(found, StoredRows)
+    assert found.part(4, 9).load() == tuple(rows[4:9])
+
+
+def test_blocks_that_cannot_be_stored_keep_their_data(tmp_path: Path) -> None:
+    blocks = tuple(encode_blocks([make_row(1).label]))
+    assert store_blocks(blocks, str(tmp_path / "missing")) == blocks
+    kept = tuple(encode_blocks([make_row(1 << 70).label]))
+    assert store_blocks(kept, RowsFile(str(tmp_path)).path) == kept

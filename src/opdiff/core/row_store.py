@@ -5,8 +5,8 @@
                                                                 ▼
                                            StoredPart: some rows, small and picklable, loaded by any process
 
-Reports go over the rows in their order, so that a block is decoded once for each of them. Verdicts of stored rows are
-in the same file.
+Reports go over the rows in their order, so that a block is decoded once. Verdicts of stored rows are in the same file.
+Processes that measure or judge append their blocks to the file themselves.
 """
 
 from __future__ import annotations
@@ -48,10 +48,39 @@ class Run(Struct, frozen=True):
     count: int
 
 
-class Block(Struct, frozen=True):
-    """Encoded values; the values themselves, as `kept`, if they have integers or names that cannot be encoded.
+class Extent(Struct, frozen=True):
+    """Some bytes of a file that any process of the same user opens by this path."""
 
-    `runs` and `custom`, the names of custom metrics, are those of rows.
+    path: str
+    offset: int
+    nbytes: int
+
+    def read(self) -> bytearray:
+        """Return the bytes."""
+        data = bytearray(self.nbytes)
+        done = 0
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while done < len(data):
+                got = os.preadv(descriptor, [memoryview(data)[done:]], self.offset + done)
+                if not got:
+                    raise EOFError("the temporary file of rows is incomplete")
+                done += got
+        finally:
+            os.close(descriptor)
+        return data
+
+
+class Block(Struct, frozen=True):
+    """Encoded values.
+
+    Attributes:
+        data: the values; empty if they are stored or kept.
+        count: number of values.
+        kept: the values themselves if they have integers or names that cannot be encoded.
+        runs: runs of rows.
+        custom: names of the custom metrics of rows.
+        stored: where the data is if it was stored already.
     """
 
     data: bytes
@@ -59,13 +88,15 @@ class Block(Struct, frozen=True):
     kept: tuple[Any, ...] = ()
     runs: tuple[Run, ...] = ()
     custom: tuple[str, ...] = ()
+    stored: Extent | None = None
 
 
 class EncodedRows(Struct, frozen=True):
-    """Rows in blocks; `first` is added to the number of each row in its table."""
+    """Rows in blocks; `first` is added to the number of each row in its table, `file` has blocks that are stored."""
 
     blocks: tuple[Block, ...]
     first: Mapping[DataMode, int] = {}
+    file: RowsFile | None = None
 
 
 def encode_blocks(values: Sequence[object]) -> Iterator[Block]:
@@ -77,6 +108,18 @@ def encode_blocks(values: Sequence[object]) -> Iterator[Block]:
             yield Block(encode(some), len(some))
         except (OverflowError, UnicodeEncodeError):
             yield Block(b"", len(some), tuple(some))
+
+
+def store_blocks(blocks: Iterable[Block], path: str) -> tuple[Block, ...]:
+    """Store blocks in a file from any process; a block that cannot be stored is returned as it is."""
+    found = []
+    for block in blocks:
+        try:
+            extent = None if block.kept else _append(path, block.data)
+        except OSError:
+            extent = None
+        found.append(block if extent is None else replace(block, data=b"", stored=extent))
+    return tuple(found)
 
 
 def encode_rows(rows: Sequence[Row]) -> Iterator[Block]:
@@ -108,6 +151,40 @@ def custom_names(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for row in rows for name, _, _ in row.custom))
 
 
+class RowsFile:
+    """A file without a name in a folder, which is closed when this object is not used any more.
+
+    `path` is how processes of the same user open it while this process exists. An empty `folder` stands for the folder
+    for temporary files.
+    """
+
+    def __init__(self, folder: str) -> None:
+        import tempfile
+        import weakref
+
+        if folder:
+            make_folder(folder)
+        descriptor, path = tempfile.mkstemp(prefix=".opdiff-rows-", dir=folder or None)
+        os.unlink(path)
+        self.path = f"/proc/{os.getpid()}/fd/{descriptor}"
+        weakref.finalize(self, os.close, descriptor)
+
+
+def _append(path: str, data: bytes) -> Extent:
+    """Write bytes behind all others, which other processes may do at the same time."""
+    import fcntl
+
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        start, done = os.lseek(descriptor, 0, os.SEEK_END), 0
+        while done < len(data):
+            done += os.pwrite(descriptor, memoryview(data)[done:], start + done)
+    finally:
+        os.close(descriptor)
+    return Extent(path, start, done)
+
+
 class RowStore:
     """Rows of a comparison that is being made; `finish` returns them.
 
@@ -123,7 +200,7 @@ class RowStore:
     def add(self, rows: Iterable[Row] | EncodedRows) -> None:
         """Append rows; those that are encoded go to the file at once."""
         if isinstance(rows, EncodedRows):
-            self._flush(len(self._rows)).append(rows.blocks, rows.first)
+            self._flush(len(self._rows), rows.file).append(rows.blocks, rows.first, rows.file)
             return
         self._rows += rows
         if self._stored is not None or len(self._rows) > MAX_ROWS_IN_MEMORY:
@@ -133,64 +210,29 @@ class RowStore:
         """Return all rows."""
         return tuple(self._rows) if self._stored is None else self._flush(len(self._rows))
 
-    def _flush(self, count: int) -> StoredRows:
-        """Move the first rows from memory to the file."""
+    def _flush(self, count: int, file: RowsFile | None = None) -> StoredRows:
+        """Move the first rows from memory to the file; to this one if there is none yet."""
         if self._stored is None:
-            self._stored = StoredRows(_TemporaryFile(self._folder), Row)
+            self._stored = StoredRows(file or RowsFile(self._folder), Row)
         self._stored.append(encode_rows(self._rows[:count]))
         del self._rows[:count]
         return self._stored
 
 
-class _TemporaryFile:
-    """A file without a name, which is closed when this object is not used any more."""
-
-    def __init__(self, folder: str) -> None:
-        import tempfile
-        import weakref
-
-        if folder:
-            make_folder(folder)
-        self.descriptor, path = tempfile.mkstemp(prefix=".opdiff-rows-", dir=folder or None)
-        os.unlink(path)
-        self._end = 0
-        weakref.finalize(self, os.close, self.descriptor)
-
-    @property
-    def path(self) -> str:
-        """A path by which other processes of the same user open it while this process exists."""
-        return f"/proc/{os.getpid()}/fd/{self.descriptor}"
-
-    def append(self, data: bytes) -> int:
-        """Write bytes behind all others and return their offset."""
-        start, done = self._end, 0
-        while done < len(data):
-            done += os.pwrite(self.descriptor, memoryview(data)[done:], start + done)
-        self._end += done
-        return start
-
-
 class _StoredBlock(Struct, frozen=True):
-    """A block in a file."""
+    """A block in a file; `kept` has the values that could not be stored."""
 
-    offset: int
-    nbytes: int
+    extent: Extent
     count: int
     first: Mapping[DataMode, int]
     kept: tuple[Any, ...]
 
-    def read(self, descriptor: int, kind: type[_T]) -> tuple[_T, ...]:
+    def read(self, kind: type[_T]) -> tuple[_T, ...]:
         """Return the values."""
         if self.kept:
             return _numbered(self.kept, self.first)
-        data = bytearray(self.nbytes)
-        done = 0
-        while done < len(data):
-            got = os.preadv(descriptor, [memoryview(data)[done:]], self.offset + done)
-            if not got:
-                raise EOFError("the temporary file of rows is incomplete")
-            done += got
-        return _numbered(msgspec.msgpack.decode(data, type=tuple[kind, ...]), self.first)  # type: ignore[valid-type]  # a type at run time
+        values = msgspec.msgpack.decode(self.extent.read(), type=tuple[kind, ...])  # type: ignore[valid-type]  # a type at run time
+        return _numbered(values, self.first)
 
 
 def _numbered(values: tuple[Any, ...], first: Mapping[DataMode, int]) -> tuple[Any, ...]:
@@ -204,7 +246,6 @@ def _numbered(values: tuple[Any, ...], first: Mapping[DataMode, int]) -> tuple[A
 class StoredPart(Struct, Generic[_T], frozen=True):
     """Some consecutive stored values, which any process of the same user loads; small and picklable."""
 
-    path: str
     kind: type[_T]
     blocks: tuple[_StoredBlock, ...]
     skipped: int
@@ -212,40 +253,46 @@ class StoredPart(Struct, Generic[_T], frozen=True):
 
     def load(self) -> tuple[_T, ...]:
         """Return the values."""
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            values = (value for block in self.blocks for value in block.read(descriptor, self.kind))
-            return tuple(islice(values, self.skipped, self.skipped + self.count))
-        finally:
-            os.close(descriptor)
+        values = (value for block in self.blocks for value in block.read(self.kind))
+        return tuple(islice(values, self.skipped, self.skipped + self.count))
 
 
 class StoredValues(Sequence[_T]):
     """Values in a file. Pickled as a tuple."""
 
-    def __init__(self, file: _TemporaryFile, kind: type[_T]) -> None:
-        self._file = file
+    def __init__(self, file: RowsFile, kind: type[_T]) -> None:
+        # The first file is that of blocks to come; others are open as long as these values.
+        self._files = [file]
         self._kind = kind
         self._blocks: list[_StoredBlock] = []
         self._starts = [0]
         self._decoded: dict[int, tuple[_T, ...]] = {}
 
-    def append(self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None) -> None:
-        """Append encoded values; `first` is that of `EncodedRows`."""
+    @property
+    def path(self) -> str:
+        """The file to which other processes may append blocks, by `store_blocks`."""
+        return self._files[0].path
+
+    def append(
+        self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None, file: RowsFile | None = None
+    ) -> None:
+        """Append encoded values; `first` and `file` are those of `EncodedRows`."""
+        if file is not None and file not in self._files:
+            self._files.append(file)
         for block in blocks:
-            offset = self._file.append(block.data)
-            self._blocks.append(_StoredBlock(offset, len(block.data), block.count, first or {}, block.kept))
+            extent = block.stored or _append(self.path, block.data)
+            self._blocks.append(_StoredBlock(extent, block.count, first or {}, block.kept))
             self._starts.append(self._starts[-1] + block.count)
 
     def beside(self, kind: type[_V]) -> StoredValues[_V]:
         """Return an empty sequence of other values in the same file."""
-        return StoredValues(self._file, kind)
+        return StoredValues(self._files[0], kind)
 
     def part(self, start: int, stop: int) -> StoredPart[_T]:
         """Return some consecutive values to be loaded elsewhere."""
         first, last = self._block_of(start), self._block_of(max(start, stop - 1))
         blocks = tuple(self._blocks[first : last + 1])
-        return StoredPart(self._file.path, self._kind, blocks, start - self._starts[first], stop - start)
+        return StoredPart(self._kind, blocks, start - self._starts[first], stop - start)
 
     def _block_of(self, number: int) -> int:
         return bisect_right(self._starts, number) - 1
@@ -254,7 +301,7 @@ class StoredValues(Sequence[_T]):
         if number not in self._decoded:
             while len(self._decoded) >= _MAX_DECODED_BLOCKS:
                 del self._decoded[next(iter(self._decoded))]
-            self._decoded[number] = self._blocks[number].read(self._file.descriptor, self._kind)
+            self._decoded[number] = self._blocks[number].read(self._kind)
         return self._decoded[number]
 
     def __len__(self) -> int:
@@ -291,15 +338,18 @@ class StoredValues(Sequence[_T]):
 class StoredRows(StoredValues[Row]):
     """Rows in a file; `runs` says to which units they belong, `custom` has the names of their custom metrics."""
 
-    def __init__(self, file: _TemporaryFile, kind: type[Row]) -> None:
+    def __init__(self, file: RowsFile, kind: type[Row]) -> None:
         super().__init__(file, kind)
         self.runs: list[Run] = []
         self.custom: dict[str, None] = {}
 
-    def append(self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None) -> None:
-        """Append encoded rows; `first` is that of `EncodedRows`."""
+    def append(
+        self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None, file: RowsFile | None = None
+    ) -> None:
+        """Append encoded rows; `first` and `file` are those of `EncodedRows`."""
+        blocks = list(blocks)
+        super().append(blocks, first, file)
         for block in blocks:
-            super().append([block], first)
             self.runs += block.runs
             self.custom |= dict.fromkeys(block.custom)
 

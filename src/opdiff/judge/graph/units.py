@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from opdiff.core.comparison import DataMode
 from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Origin, Verdict
 from opdiff.core.reasons import all_of, because
-from opdiff.core.row_store import Block, StoredRows, encode_blocks, load_part, part_of, runs_of
+from opdiff.core.row_store import Block, StoredRows, encode_blocks, load_part, part_of, runs_of, store_blocks
 from opdiff.core.tensor import Slot
 from opdiff.judge.coverage import merge_coverage, model_outputs, worst_outputs
 from opdiff.judge.graph.criteria import (
@@ -68,12 +68,15 @@ class UnitJob(Struct, frozen=True):
 
 
 class UnitsJob(Struct, frozen=True):
-    """Units of one network, which may be judged in another process; verdicts are then returned encoded."""
+    """Units of one network, which may be judged in another process.
+
+    Verdicts are then appended to the file of the rows, `rows_path`, which is empty if the rows are in memory.
+    """
 
     units: tuple[UnitJob, ...]
     nodes: tuple[GraphNode, ...]
     limits: Limits
-    encoded: bool = False
+    rows_path: str = ""
 
 
 class UnitRows(Struct, frozen=True):
@@ -153,7 +156,7 @@ def _jobs(
             _extend(ranges.setdefault(run.unit, []), row_indices)
     # Verdicts of stored rows are stored beside the rows, unit by unit.
     is_in_order = all(len(found) == 1 for found in ranges.values())
-    encoded = isinstance(rows, StoredRows) and is_in_order
+    rows_path = rows.path if isinstance(rows, StoredRows) and is_in_order else ""
     nodes = {unit: graph.nodes for graph in graphs for unit in graph.units}
     by_row = {each.row: each for each in facts}
     units = [_unit_job(unit, found, rows, by_row) for unit, found in ranges.items()]
@@ -161,7 +164,7 @@ def _jobs(
     for network, some in groupby(units, key=lambda job: nodes.get(job.unit, ())):
         same = tuple(some)
         parts = (same[start : start + _UNITS_PER_JOB] for start in range(0, len(same), _UNITS_PER_JOB))
-        jobs += (UnitsJob(part, network, limits, encoded) for part in parts)
+        jobs += (UnitsJob(part, network, limits, rows_path) for part in parts)
     return jobs
 
 
@@ -190,9 +193,11 @@ def judge_job(job: UnitsJob) -> list[JudgedUnit]:
         results = [known.setdefault(result, result) for result in documented_results(rows)]
         unit = UnitRows(each.unit, each.row_indices, rows, results, job.nodes)
         judged = _judged(unit, job.limits, networks, {facts.row: facts for facts in each.facts})
-        if job.encoded:
-            blocks = tuple(encode_blocks(judged.verdicts)), tuple(encode_blocks(results))
-            judged = replace(judged, verdicts=blocks[0], results=blocks[1])
+        if job.rows_path:
+            verdicts, blocks = (
+                store_blocks(encode_blocks(values), job.rows_path) for values in (judged.verdicts, results)
+            )
+            judged = replace(judged, verdicts=verdicts, results=blocks)
         found.append(judged)
     return found
 

@@ -11,6 +11,7 @@ from opdiff.core.comparison import DataMode, Mode, ModelGraph, Side
 from opdiff.core.dump import DumpKind, GraphKind
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
+from opdiff.core.row_store import RowsFile
 from opdiff.pair.graph.token_graph import token_graph
 from opdiff.workflows.compare.environments import graph_differences
 from opdiff.workflows.compare.graph_tokens import choose_workers, in_row_order, token_jobs
@@ -123,11 +124,12 @@ def _batches(
     all_jobs = [job for some in jobs for job in some]
     workers = choose_workers(all_jobs, options)
     if workers > 1 and division is None and measuring is not None and measuring.fits_workers:
-        measured = reader.measure_tokens(all_jobs, workers, measuring)
+        file = RowsFile(options.output)
+        measured = reader.measure_tokens(all_jobs, workers, measuring, file.path)
         file_counts = [job.file_count for job in all_jobs]
         done = nbytes = 0
         for unit, some in zip(units, jobs, strict=True):
-            for batch, measured_nbytes in _measured_batches(unit, islice(measured, len(some)), options):
+            for batch, measured_nbytes in _measured_batches(unit, islice(measured, len(some)), file, options):
                 done += batch.measured is not None
                 nbytes += measured_nbytes
                 # Files of further tokens are assumed to be as large as the files of earlier tokens.
@@ -151,7 +153,7 @@ def _batches(
 
 
 def _measured_batches(
-    unit: RankGraph, results: Iterable[TokenRows], options: CompareOptions
+    unit: RankGraph, results: Iterable[TokenRows], file: RowsFile, options: CompareOptions
 ) -> Iterator[tuple[PairBatch, int]]:
     """Yield the rows of the tokens of one graph of one rank with their bytes, then the network, and notes."""
     notes: list[Reason] = []
@@ -159,7 +161,7 @@ def _measured_batches(
     units: list[Unit] = []
     first = dict.fromkeys(DataMode, 0)
     for found in results:
-        numbered = replace(found.rows.rows, first=dict(first))
+        numbered = replace(found.rows.rows, first=dict(first), file=file)
         yield PairBatch((), measured=replace(found.rows, rows=numbered)), found.nbytes
         for mode, count in found.counts.items():
             first[mode] += count

@@ -1,7 +1,7 @@
 """Tokens of graph mode, some at a time, in this process or on a worker: read and paired, or also measured.
 
 TokenJob ────────pair_job─► TokenPairs, …    the pairs of each token, measured where all pairs are collected
-TokenWork ─measure_tokens─► TokenRows        the rows of all tokens, encoded: nothing else leaves a worker
+TokenWork ─measure_tokens─► TokenRows        the rows of all tokens, stored in a file by the process that measured them
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opdiff.core.dump import GraphKind, GraphOp, Unit
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, because
 from opdiff.core.remote.urls import is_remote
-from opdiff.core.row_store import EncodedRows, encode_rows
+from opdiff.core.row_store import EncodedRows, encode_rows, store_blocks
 from opdiff.core.tensor import Slot
 from opdiff.pair.graph.names import GraphNames
 from opdiff.pair.graph.token import pair_token
@@ -81,10 +81,11 @@ class TokenPairs(Struct, frozen=True):
 
 
 class TokenWork(Struct, frozen=True):
-    """A job whose tokens are also measured, and how."""
+    """A job whose tokens are also measured, how, and the path of the file that their rows are appended to."""
 
     job: TokenJob
     measuring: Measuring
+    rows_path: str
 
 
 class TokenRows(Struct, frozen=True):
@@ -92,7 +93,7 @@ class TokenRows(Struct, frozen=True):
 
     Attributes:
         units: the tokens.
-        rows: encoded rows, numbered from 0 in the table of each `DataMode`.
+        rows: stored rows, numbered from 0 in the table of each `DataMode`.
         counts: number of rows in each table.
         operators: as in `TokenPairs`.
         notes: notes about the tokens.
@@ -173,7 +174,7 @@ def measure_tokens(work: TokenWork) -> TokenRows:
         pairs = in_row_order(token.pairs, measuring.data_mode, counts)
         measured = align_and_measure(pairs, measuring, lambda _done, _total: None)
         units.append(token.unit)
-        blocks += encode_rows(measured.rows)
+        blocks += store_blocks(encode_rows(measured.rows), work.rows_path)
         defects += measured.defects
         kept += measured.pairs
         operators |= token.operators

@@ -74,13 +74,13 @@ class InputReader:
         return map_processes(pair_job, jobs, workers)
 
     def measure_tokens(
-        self, jobs: Sequence[TokenJob], workers: int, measuring: Measuring
+        self, jobs: Sequence[TokenJob], workers: int, measuring: Measuring, rows_path: str
     ) -> Generator[TokenRows, None, None]:
-        """Yield the rows of tokens of graph mode, in order, read and measured by so many processes."""
+        """Yield the rows of tokens of graph mode, in order, read, measured and stored by so many processes."""
         from opdiff.run.processes import map_processes
         from opdiff.workflows.compare.graph_tokens import TokenWork, measure_tokens
 
-        return map_processes(measure_tokens, [TokenWork(job, measuring) for job in jobs], workers)
+        return map_processes(measure_tokens, [TokenWork(job, measuring, rows_path) for job in jobs], workers)
 
     def _at(self, path: str, function: Callable[..., Result], *arguments: object) -> Result:
         """Return the result of a function for a file or folder."""
