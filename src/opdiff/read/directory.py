@@ -82,7 +82,7 @@ class PackedEntries(Sequence[Entry]):
     """Dump files of one folder of a large tree: names as compressed text, parsed each time they are needed."""
 
     def __init__(self, folder: str, entries: Sequence[Entry]) -> None:
-        names = "\0".join(f"{os.path.basename(entry.path)}\0{entry.name}" for entry in entries)
+        names = "\0".join([f"{entry.path.rpartition(os.sep)[2]}\0{entry.name}" for entry in entries])
         self._folder, self._count = folder, len(entries)
         self._names = zlib.compress(names.encode(errors="surrogateescape"), 1)
 
@@ -91,10 +91,11 @@ class PackedEntries(Sequence[Entry]):
 
     def __iter__(self) -> Iterator[Entry]:
         parts = zlib.decompress(self._names).decode(errors="surrogateescape").split("\0")
+        folder = os.path.join(self._folder, "")
         for name, real in zip(parts[::2], parts[1::2], strict=True):
             parsed = parse_name(real)
             if parsed is not None:
-                yield Entry(os.path.join(self._folder, name), real, parsed)
+                yield Entry(folder + name, real, parsed)
 
     @overload
     def __getitem__(self, index: int) -> Entry: ...
@@ -210,8 +211,8 @@ def _scan_folder(path: str, found: _TreeBuilder, *, is_root: bool) -> list[str]:
             raise InputError(path, because("core.cannot_list", error=error.strerror)) from error
         found.problems.append(SkippedPath(path, because("core.cannot_list", error=error.strerror)))
         return []
-    subfolders = [item.path for item in items if item.is_dir(follow_symlinks=False)]
-    files = [item for item in items if not item.is_dir(follow_symlinks=False)]
+    subfolders = [item for item in items if item.is_dir(follow_symlinks=False)]
+    files = [item for item in items if not item.is_dir(follow_symlinks=False)] if subfolders else items
     mapping = next((_read_mapping(item, found) for item in files if item.name == "mapping.csv"), {})
     entries = [entry for item in files if (entry := _entry(item, mapping, found))]
     if entries:
@@ -219,9 +220,15 @@ def _scan_folder(path: str, found: _TreeBuilder, *, is_root: bool) -> list[str]:
         listed: Sequence[Entry] = _oldest_first(entries)
         if found.count > _MAX_ENTRIES_IN_MEMORY:
             listed = PackedEntries(path, listed)
-        types = frozenset(type(entry.parsed) for entry in entries if not is_debug(entry))
-        found.folders.append(Folder(path, locate(path), listed, types))
-    return subfolders
+        found.folders.append(Folder(path, locate(path), listed, _name_types(entries)))
+    return [item.path for item in subfolders]
+
+
+def _name_types(entries: Sequence[Entry]) -> frozenset[type[FileName]]:
+    types = {type(entry.parsed) for entry in entries}
+    if DumpName in types and all(is_debug(entry) for entry in entries if isinstance(entry.parsed, DumpName)):
+        types.remove(DumpName)
+    return frozenset(types)
 
 
 def _oldest_first(entries: list[Entry]) -> tuple[Entry, ...]:
@@ -244,7 +251,7 @@ def _entry(item: DirEntry, mapping: dict[str, str], found: _TreeBuilder) -> Entr
     if name.startswith("dynamo_") and re.fullmatch(r"dynamo_\w+\.txt", name):
         found.graphs.append(item.path)
         return None
-    name = _real_name(name, mapping)
+    name = _real_name(name, mapping) if mapping else name
     parsed = parse_name(name)
     if parsed is None:
         found.unrecognized.append(item.path)
@@ -254,8 +261,6 @@ def _entry(item: DirEntry, mapping: dict[str, str], found: _TreeBuilder) -> Entr
 
 def _real_name(name: str, mapping: dict[str, str]) -> str:
     """Return the real name of a file; a reduced file has the hash of its original file and an additional suffix."""
-    if not mapping:
-        return name
     for suffix, original in (("_min_max.npz", ""), ("_min_max.npy", ".npy")):
         hashed = name.removesuffix(suffix) + original
         if name.endswith(suffix) and hashed in mapping:

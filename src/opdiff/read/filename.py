@@ -14,7 +14,8 @@ _WORD = r"[^./\\\s\x00-\x1f\x7f]+"
 _DIGITS = r"[0-9]{1,255}"
 _DUMP = re.compile(rf"({_WORD})\.({_WORD})((?:\.{_DIGITS}){{2,7}})(\.csv|\.npz|_min_max\.npz)?")
 _GOLDEN = re.compile(rf"([^/\\\x00-\x1f\x7f]+?)\.([0-9]{{1,9}})(?:\.({_DIGITS}))?\.(npy|npz|pb|quant)")
-_FX = rf"([^/.-]+)-([^/]+?)\.(INPUT|OUTPUT)\.({_DIGITS})(?:\.({_DIGITS}))?\.({_DIGITS})\.npy"
+_FX = re.compile(rf"([^/.-]+)-([^/]+?)\.(INPUT|OUTPUT)\.({_DIGITS})(?:\.({_DIGITS}))?\.({_DIGITS})\.npy")
+_FX_SLOTS = {"INPUT": Slot.INPUT, "OUTPUT": Slot.OUTPUT}
 _CONVERTED = rf"(.+)\.(input|output)\.({_DIGITS})(?:\.[0-9x]+)?\.npy"
 # Dump of a kernel that failed: stream, task, type and number of the core, and a date to the millisecond.
 _DATE_MS = r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])[0-9]{9}"
@@ -165,23 +166,25 @@ def parse_dump_name(name: str) -> DumpName | None:
     if match is None:
         return None
     op_type, op_name, fields, suffix = match.groups()
-    numbers = fields.split(".")[1:]
+    numbers = fields[1:].split(".")
     position = _timestamp_index(numbers)
     if position is None:
         return None
-    before, after = [int(n) for n in numbers[:position]], [int(n) for n in numbers[position + 1 :]]
+    values = [*map(int, numbers)]
+    before, after = values[:position], values[position + 1 :]
+    task_type, context_id, thread_id = after[:3] or (None, None, None)
     return DumpName(
         op_type,
         op_name,
-        task_id=before[-1] if len(before) == 1 else before[-2],
-        stream_id=before[-1] if len(before) > 1 else None,
-        timestamp=int(numbers[position]),
-        dump_number=before[0] if len(before) == 3 else None,
-        task_type=after[0] if after else None,
-        context_id=after[1] if after else None,
-        thread_id=after[2] if after else None,
-        device_id=after[3] if len(after) == 4 else None,
-        suffix=suffix or "",
+        before[-1] if len(before) == 1 else before[-2],
+        before[-1] if len(before) > 1 else None,
+        values[position],
+        before[0] if len(before) == 3 else None,
+        task_type,
+        context_id,
+        thread_id,
+        after[3] if len(after) == 4 else None,
+        suffix or "",
     )
 
 
@@ -240,11 +243,11 @@ def _parse_converted(name: str) -> ConvertedName | None:
 
 
 def _parse_fx(name: str) -> FxName | None:
-    match = re.fullmatch(_FX, name) if "PUT." in name else None
+    match = _FX.fullmatch(name) if "PUT." in name else None
     if match is None:
         return None
     node, target, slot, index, element, timestamp = match.groups()
-    return FxName(node, target, Slot(slot.lower()), int(index), int(element) if element else None, int(timestamp))
+    return FxName(node, target, _FX_SLOTS[slot], int(index), int(element) if element else None, int(timestamp))
 
 
 def _parse_golden(name: str) -> GoldenName | None:

@@ -176,8 +176,11 @@ def _separate(*folders: str) -> tuple[str, ...]:
 
 def _kind(tree: Tree) -> GraphKind:
     """Return FX if most files are FX tensors, unless there are graph texts, which only the graph engine writes."""
-    if tree.graphs and any(DumpName in folder.name_types for folder in tree.folders):
+    types = frozenset[type]().union(*(folder.name_types for folder in tree.folders))
+    if FxName not in types or (tree.graphs and DumpName in types):
         return GraphKind.GE
+    if DumpName not in types:
+        return GraphKind.FX
     counts = Counter(type(entry.parsed) for entry in tree.entries())
     return GraphKind.FX if counts[FxName] > counts[DumpName] else GraphKind.GE
 
