@@ -114,13 +114,13 @@ def read_ascend(file: OpenFile) -> OpDump:
     if len(data) < _PREFIX + header:
         data = file.read(_PREFIX + header, 0)
     cursor = Cursor(data, file.path, _PREFIX, min(len(data), _PREFIX + header))
-    values = DUMP_DATA.decode(cursor)
-    operator = _describe(values, file, Container.STANDARD, _running_ranges(file, _PREFIX + header))
-    end = _PREFIX + header + sum(item.get("size", 0) for kind in _PAYLOAD for item in values.get(kind, ()))
-    if end != file.size:
+    payload = _Payload(file, _PREFIX + header)
+    operator = _describe(DUMP_DATA.decode(cursor), file, Container.STANDARD, payload.next_range)
+    if payload.end != file.size:
         # A damaged tag or size hides a tensor and moves the others.
-        raise DumpError(file.path, because("read.size_mismatch", expected=end, size=file.size), end)
-    return _with_anomalies(operator, cursor.anomalies)
+        problem = because("read.size_mismatch", expected=payload.end, size=file.size)
+        raise DumpError(file.path, problem, payload.end)
+    return _with_anomalies(operator, cursor.anomalies) if cursor.anomalies else operator
 
 
 def _read_protobuf(file: OpenFile, header: int) -> OpDump:
@@ -134,7 +134,8 @@ def _read_protobuf(file: OpenFile, header: int) -> OpDump:
             raise DumpError(file.path, problem, 0) from error
     if not any(values.get(kind) for kind in _PAYLOAD):
         raise DumpError(file.path, because("read.nothing_described"), 0)
-    return _with_anomalies(_describe(values, file, Container.PROTOBUF, _embedded_ranges(file)), cursor.anomalies)
+    operator = _describe(values, file, Container.PROTOBUF, _embedded_ranges(file))
+    return _with_anomalies(operator, cursor.anomalies) if cursor.anomalies else operator
 
 
 def _with_anomalies(operator: OpDump, anomalies: Sequence[DumpError]) -> OpDump:
@@ -146,8 +147,6 @@ def _with_anomalies(operator: OpDump, anomalies: Sequence[DumpError]) -> OpDump:
     damage = next((anomaly for anomaly in anomalies if anomaly.problem.code != UNKNOWN_FIELD), None)
     if damage is not None:
         raise damage
-    if not anomalies:
-        return operator
     notes = tuple(anomaly.brief for anomaly in anomalies)
     inputs, outputs = (
         tuple(replace(tensor, notes=(*notes, *tensor.notes)) for tensor in operator.tensors(slot)) for slot in Slot
@@ -155,20 +154,23 @@ def _with_anomalies(operator: OpDump, anomalies: Sequence[DumpError]) -> OpDump:
     return replace(operator, inputs=inputs, outputs=outputs, anomalies=notes)
 
 
-def _running_ranges(file: OpenFile, start: int) -> Callable[[dict[str, Any]], FileRange]:
-    """Return a function that yields consecutive payload ranges, each checked against the file size."""
-    position = start
+class _Payload:
+    """Consecutive ranges of the payload, each checked against the file size; `end` is the end of the last one."""
 
-    def next_range(item: dict[str, Any]) -> FileRange:
-        nonlocal position
-        offset, nbytes = position, item.get("size", 0)
-        position += nbytes
-        if position > file.size:
+    __slots__ = ("_file", "end")
+
+    def __init__(self, file: OpenFile, start: int) -> None:
+        self._file = file
+        self.end = start
+
+    def next_range(self, item: dict[str, Any]) -> FileRange:
+        """Return the range of the next item."""
+        file, offset, nbytes = self._file, self.end, item.get("size", 0)
+        self.end = offset + nbytes
+        if self.end > file.size:
             problem = because("read.data_truncated", nbytes=nbytes, size=file.size)
             raise DumpError(file.path, problem, offset)
         return file.range(offset, nbytes)
-
-    return next_range
 
 
 def _embedded_ranges(file: OpenFile) -> Callable[[dict[str, Any]], FileRange]:
@@ -190,13 +192,17 @@ def _describe(
         container,
         tuple([_tensor(item, locate(item)) for item in get("input", ())]),
         tuple([_tensor(item, locate(item)) for item in get("output", ())]),
-        tuple([Blob(item.get("kind", 0), locate(item)) for item in get("buffer", ())]),
-        tuple([Blob(item.get("kind", 0), locate(item)) for item in get("space", ())]),
+        _blobs(get("buffer"), locate),
+        _blobs(get("space"), locate),
         get("op_name", ""),
         get("version", ""),
         get("dump_time"),
         attrs[0].get("value", "") if attrs else "",
     )
+
+
+def _blobs(items: Sequence[dict[str, Any]] | None, locate: Callable[[dict[str, Any]], FileRange]) -> tuple[Blob, ...]:
+    return tuple([Blob(item.get("kind", 0), locate(item)) for item in items]) if items else ()
 
 
 def _tensor(item: dict[str, Any], source: FileRange) -> Tensor:

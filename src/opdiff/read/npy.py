@@ -57,19 +57,34 @@ class Header(Struct, frozen=True):
 
 def read_npy(file: OpenFile) -> OpDump:
     """Describe an array file as an operator with one output."""
-    header = parse_header(Cursor(_long_head(file), file.path))
-    nbytes = file.size - header.data
-    order = {"big_endian": header.big_endian, "fortran_order": header.fortran_order}
-    source = file.range(header.data, nbytes, **order)
-    return OpDump(file.path, Container.NPY, outputs=(array_tensor(header, file.path, source),))
+    header = _read_header(file)
+    big_endian, fortran_order = header.big_endian, header.fortran_order
+    source = file.range(header.data, file.size - header.data, big_endian=big_endian, fortran_order=fortran_order)
+    return OpDump(file.path, Container.NPY, (), (array_tensor(header, file.path, source),))
 
 
-def _long_head(file: OpenFile) -> bytes:
-    """Return the first bytes of a file, enough for its header."""
-    length = file.head[8:10] if file.head[6:7] == b"\x01" else file.head[8:12]
-    if 12 + int.from_bytes(length, "little") <= len(file.head):
-        return file.head
-    return file.read(12 + MAX_HEADER, 0)
+def _read_header(file: OpenFile) -> Header:
+    head, end = file.head, _header_end(file.head)
+    if end > len(head):
+        return parse_header(Cursor(file.read(12 + MAX_HEADER, 0), file.path))
+    return _find_known(head[:end]) or parse_header(Cursor(head, file.path))
+
+
+def _header_end(head: bytes) -> int:
+    """Return the offset behind the header, as its length field says."""
+    if head[6:7] == b"\x01":
+        return 10 + int.from_bytes(head[8:10], "little")
+    return 12 + int.from_bytes(head[8:12], "little")
+
+
+# A network has few different shapes, so that most headers have been parsed before.
+@lru_cache(maxsize=1024)
+def _find_known(raw: bytes) -> Header | None:
+    """Return a header by its bytes; `None` if it cannot be parsed."""
+    try:
+        return parse_header(Cursor(raw, ""))
+    except DumpError:
+        return None
 
 
 def parse_header(cursor: Cursor) -> Header:
@@ -89,8 +104,6 @@ def parse_header(cursor: Cursor) -> Header:
     return Header(*found, data=cursor.position)
 
 
-# A network has few different shapes, so that most headers have been parsed before.
-@lru_cache(maxsize=1024)
 def _parse_dict(raw: bytes) -> tuple[str, bool, Shape] | None:
     """Parse type string, order and shape from the dictionary of a header, without evaluating it."""
     entries = _entries(raw.decode("latin-1").rstrip(" \n\0"))

@@ -12,7 +12,7 @@ from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.core.tensor_stats import TensorStats
 from opdiff.read import read_operator
-from opdiff.read.directory import is_debug, is_statistics
+from opdiff.read.directory import is_statistics
 from opdiff.read.filename import DumpName, FxName, operator_name
 from opdiff.read.folder import read_newest
 from opdiff.read.reduced import read_reduced
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from opdiff.core.reasons import Reason
+    from opdiff.core.tensor import Tensor
     from opdiff.read.directory import Entry, Folder
     from opdiff.read.statistics import StatisticsLine
 
@@ -49,10 +50,10 @@ def _read_ge(entries: Iterable[Entry]) -> TokenDump:
     skipped: list[SkippedPath] = []
     for entry in entries:
         parsed = entry.parsed
-        if isinstance(parsed, DumpName) and not is_debug(entry):
-            groups[operator_name(parsed.op_name) or parsed.op_name].append(entry)
-        elif not is_debug(entry):
+        if not isinstance(parsed, DumpName):
             skipped.append(SkippedPath(entry.path, because("read.other_kind")))
+        elif not parsed.is_debug:
+            groups[operator_name(parsed.op_name) or parsed.op_name].append(entry)
     operators: dict[str, GraphOp] = {}
     duplicates: list[tuple[GraphOp, Reason]] = []
     for name, group in read_ahead([*groups.items()], lambda item: (entry.path for entry in item[1])):
@@ -93,16 +94,17 @@ def _ge_operator(name: str, entries: Sequence[Entry]) -> GraphOp:
         dump = read_newest(entries)
     except DumpError as error:
         return GraphOp(*head, problem=error.brief)
-    inputs, outputs = (
-        tuple(
-            [
-                SideTensor(TensorKey(name, slot, index), newest.path, _location(slot, index), tensor)
-                for index, tensor in enumerate(tensors)
-            ]
-        )
-        for slot, tensors in ((Slot.INPUT, dump.inputs), (Slot.OUTPUT, dump.outputs))
+    inputs = _side_tensors(name, Slot.INPUT, newest.path, dump.inputs)
+    return GraphOp(*head, inputs, _side_tensors(name, Slot.OUTPUT, newest.path, dump.outputs), dump.op_name)
+
+
+def _side_tensors(name: str, slot: Slot, path: str, tensors: Sequence[Tensor]) -> tuple[SideTensor, ...]:
+    return tuple(
+        [
+            SideTensor(TensorKey(name, slot, index), path, _location(slot, index), tensor)
+            for index, tensor in enumerate(tensors)
+        ]
     )
-    return GraphOp(*head, inputs, outputs, dump.op_name)
 
 
 def _statistics_tensors(name: str, entry: Entry) -> list[SideTensor]:
@@ -160,9 +162,10 @@ def _read_fx(entries: Iterable[Entry]) -> TokenDump:
             skipped.append(SkippedPath(entry.path, because("read.other_kind")))
             continue
         key = (parsed.slot, parsed.index, -1 if parsed.element is None else parsed.element)
-        older = groups[parsed.op_name].get(key)
+        files = groups[parsed.op_name]
+        older = files.get(key)
         if older is None or _supersedes(parsed, older[0]):
-            groups[parsed.op_name][key] = (parsed, entry)
+            files[key] = (parsed, entry)
     ahead = read_ahead([*groups.items()], lambda item: (entry.path for _, entry in item[1].values()))
     operators = {name: _fx_operator(name, files) for name, files in ahead}
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
@@ -177,14 +180,19 @@ def _supersedes(new: FxName, old: FxName) -> bool:
 
 
 def _fx_operator(name: str, files: dict[tuple[Slot, int, int], tuple[FxName, Entry]]) -> GraphOp:
-    ordered = sorted(files.items(), key=lambda item: item[0][1:])
-    tensors = [_fx_tensor(parsed, entry) for _, (parsed, entry) in ordered]
+    ordered = sorted(files.items(), key=_argument_order) if len(files) > 1 else [*files.items()]
+    tensors = [_fx_tensor(name, parsed, entry) for _, (parsed, entry) in ordered]
     parsed, entry = ordered[0][1]
     return GraphOp(name, parsed.target, parsed.timestamp, entry.path, *_split_by_slot(tensors))
 
 
-def _fx_tensor(parsed: FxName, entry: Entry) -> SideTensor:
-    key = TensorKey(parsed.op_name, parsed.slot, parsed.index)
+def _argument_order(item: tuple[tuple[Slot, int, int], object]) -> tuple[int, int]:
+    _, index, element = item[0]
+    return index, element
+
+
+def _fx_tensor(name: str, parsed: FxName, entry: Entry) -> SideTensor:
+    key = TensorKey(name, parsed.slot, parsed.index)
     try:
         if parsed.reduced:
             (stats,) = read_reduced(entry.path, entry.name)[Slot.OUTPUT]
@@ -194,4 +202,4 @@ def _fx_tensor(parsed: FxName, entry: Entry) -> SideTensor:
         return SideTensor(key, entry.path, problem=error.brief)
     except ValueError:
         return SideTensor(key, entry.path, problem=because("read.not_one_tensor"))
-    return SideTensor(key, entry.path, tensor=tensor)
+    return SideTensor(key, entry.path, "", tensor)
