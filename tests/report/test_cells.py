@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from opdiff.report.cells import format_cells, write_rows
+from opdiff.report.cells import csv_lines, escape_formula, format_cells, write_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,3 +48,14 @@ def test_failure_leaves_no_file(tmp_path: Path) -> None:
 )
 def test_formulas_after_invisible_characters(text: str, escaped: str) -> None:
     assert format_cells([text]) == [escaped]
+
+
+CELLS = st.none() | st.floats() | st.integers() | st.text() | st.sampled_from(["", '"', "a,b", "=1", "-", "\r", "a\nb"])
+
+
+@given(st.integers(2, 4).flatmap(lambda width: st.lists(st.tuples(*[CELLS] * width), max_size=5)))
+def test_lines_are_those_of_the_standard_library(rows: list[tuple[str | float | None, ...]]) -> None:
+    file = io.StringIO(newline="")
+    escaped = [[escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    csv.writer(file).writerows(escaped)
+    assert csv_lines(rows) == file.getvalue().encode("utf-8", "backslashreplace")

@@ -30,6 +30,9 @@ _FORMULA = rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?={_SKIPPED}[{_SIGNS}]))"
 # Matches nearly all cells: empty ones, words, numbers, paths and lists; words and numbers behind semicolons.
 _PLAIN = re.compile(r"(?:[\w/\[(][^;\r\n]*(?:; ?\w[^;\r\n]*)*)?")
 
+# Characters of cells that are quoted in a CSV file.
+_QUOTED = re.compile('[",\r\n]')
+
 
 # Most cells of a column are equal: types, levels, conversions.
 @lru_cache(maxsize=4096)
@@ -61,10 +64,27 @@ def write_rows(path: str, header: Sequence[Cell], rows: Iterable[Sequence[Cell]]
 
 
 def csv_lines(rows: Iterable[Sequence[Cell]]) -> bytes:
-    """Return the lines of a CSV file, as `write_rows` writes them."""
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode("utf-8", "backslashreplace")
+    """Return lines of a CSV file with at least two columns: numbers with all their digits, strings by `escape_formula`.
+
+    The lines are those that `csv` writes; made column by column, because most strings of a column are equal.
+    """
+    columns = map(_column_texts, zip(*rows, strict=True))
+    lines = map(",".join, zip(*columns, strict=True))
+    return "".join(f"{line}\r\n" for line in lines).encode("utf-8", "backslashreplace")
+
+
+def _column_texts(cells: Sequence[Cell]) -> list[str]:
+    if set(map(type, cells)) <= {str, type(None)}:
+        texts = {cell: _cell_text(cell) for cell in set(cells)}
+        return [texts[cell] for cell in cells]
+    return [_cell_text(cell) if isinstance(cell, str) or cell is None else str(cell) for cell in cells]
+
+
+def _cell_text(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    text = escape_formula(str(cell))
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
 
 def format_cells(cells: Iterable[Cell]) -> list[Cell]:

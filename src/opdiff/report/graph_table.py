@@ -64,7 +64,7 @@ def tables_file(paths: Mapping[TableKey, str]) -> PartFile:
     """Return what takes the rows of all tables, and writes the tables, as `write_csv` does, to new files."""
     for key, path in paths.items():
         with open(path, "xb") as file:
-            file.write(csv_lines([_format_cells(graph_table((), key.data_mode).header())]))
+            file.write(csv_lines([graph_table((), key.data_mode).header()]))
 
     def add(lines: Sequence[tuple[TableKey, bytes]]) -> None:
         # Files are opened for each part: there may be more tables than files that a process may have open.
@@ -82,8 +82,7 @@ def table_lines(parts: Sequence[RowPart]) -> list[tuple[TableKey, bytes]]:
         rows = map(JudgedRow, part.rows, part.verdicts, part.results)
         for key, some in groupby(rows, key=lambda judged: _table_key(judged.row)):
             if key is not None:
-                cells = graph_table(list(some), key.data_mode).cells()
-                found.append((key, csv_lines(map(_format_cells, cells))))
+                found.append((key, csv_lines(graph_table(list(some), key.data_mode).cells())))
     return found
 
 
