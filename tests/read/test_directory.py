@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +14,10 @@ from opdiff.core import dtypes
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
+from opdiff.read import directory
 from opdiff.read.directory import Location, locate, scan
 from opdiff.read.folder import read_folder
+from opdiff.run import map_jobs
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
 from opdiff.sample.names import DumpName
 
@@ -196,3 +199,22 @@ def test_unreadable_file_affects_one_operator(tmp_path: Path) -> None:
     assert len(operators) == 19
     assert problem.path.endswith(f"op7.1.2.{T + 7}")
     assert str(problem.reason) == "8 bytes of data start here, but the file ends at 38: it is truncated (byte 31)"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_large_trees_are_listed_by_several_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    for number in range(6):
+        folder = tmp_path / f"rank{number % 2}" / str(number)
+        folder.mkdir(parents=True)
+        for name in (f"Add.add.{number}.1.{number}00", f"Add.add_1.{number}.2.{number}01", "notes.txt", "1234567890"):
+            (folder / name).touch()
+    whole = scan(str(tmp_path))
+    monkeypatch.setattr(directory, "_MAX_ENTRIES_IN_MEMORY", 3)
+    parts = scan(str(tmp_path), partial(map_jobs, workers=workers))
+    assert parts.problems == whole.problems
+    assert parts.unrecognized == whole.unrecognized
+    assert [folder.path for folder in parts.folders] == [folder.path for folder in whole.folders]
+    assert list(parts.entries()) == list(whole.entries())
+    assert len(whole.problems) == 6

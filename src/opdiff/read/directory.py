@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.filesystem import DirEntry
     from opdiff.core.reasons import Reason
+    from opdiff.core.row_store import MapJobs
 
 HASH_NOT_MAPPED = "read.hash_not_mapped"
 """Code of the problem of files that are named by a number, without a `mapping.csv` that has it."""
@@ -163,9 +165,28 @@ class _TreeBuilder(Struct):
     problems: list[SkippedPath] = field(default_factory=list)
     count: int = 0
 
+    def add(self, part: _TreeBuilder) -> None:
+        """Add the files of further folders."""
+        self.folders += part.folders
+        self.graphs += part.graphs
+        self.unrecognized += part.unrecognized
+        self.problems += part.problems
 
-def scan(root: str) -> Tree:
+
+class ScanJob(Struct, frozen=True):
+    """A folder of a very large tree, to be listed by this process or another one: real path of the root, and depth."""
+
+    root: str
+    folder: str
+    depth: int
+
+
+def scan(root: str, map_jobs: MapJobs = map) -> Tree:
     """List the dump files of a directory tree. Links to targets outside of it are not followed.
+
+    Args:
+        root: the directory.
+        map_jobs: a `map` that may use other processes; used for the folders after the first 100,000 files.
 
     Raises:
         InputError: the root is not a readable directory.
@@ -173,16 +194,32 @@ def scan(root: str) -> Tree:
     if not filesystem.isdir(root):
         raise InputError(root, because("core.no_such_directory"))
     found = _TreeBuilder(filesystem.realpath(root))
-    pending = [(root, 0)]
-    while pending:
+    pending = _scan_folders(found, [(root, 0)], _MAX_ENTRIES_IN_MEMORY)
+    for part in map_jobs(scan_part, [ScanJob(found.root, *folder) for folder in reversed(pending)]):
+        found.add(part)
+    found.folders.sort(key=lambda folder: natural_key(folder.path))
+    graphs, unrecognized = (tuple(sorted(paths, key=natural_key)) for paths in (found.graphs, found.unrecognized))
+    return Tree(root, tuple(found.folders), graphs, unrecognized, tuple(found.problems))
+
+
+def scan_part(job: ScanJob) -> _TreeBuilder:
+    """List one folder of a very large tree, and all folders below it."""
+    found = _TreeBuilder(job.root, count=_MAX_ENTRIES_IN_MEMORY)
+    _scan_folders(found, [(job.folder, job.depth)])
+    return found
+
+
+def _scan_folders(
+    found: _TreeBuilder, pending: list[tuple[str, int]], max_files: int = sys.maxsize
+) -> list[tuple[str, int]]:
+    """List folders, each with its depth, the last one first; return those that are left after so many files."""
+    while pending and found.count <= max_files:
         path, depth = pending.pop()
         if depth > _MAX_DEPTH:
             found.problems.append(SkippedPath(path, because("read.too_deep", limit=_MAX_DEPTH)))
             continue
-        pending += [(folder, depth + 1) for folder in _scan_folder(path, found, is_root=path == root)]
-    found.folders.sort(key=lambda folder: natural_key(folder.path))
-    graphs, unrecognized = (tuple(sorted(paths, key=natural_key)) for paths in (found.graphs, found.unrecognized))
-    return Tree(root, tuple(found.folders), graphs, unrecognized, tuple(found.problems))
+        pending += [(folder, depth + 1) for folder in _scan_folder(path, found, is_root=depth == 0)]
+    return pending
 
 
 def locate(path: str) -> Location:

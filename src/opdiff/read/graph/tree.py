@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from opdiff.core.reasons import Reason
+    from opdiff.core.row_store import MapJobs
     from opdiff.read.directory import Location, Tree
 
 _TEXT = re.compile(
@@ -95,15 +96,19 @@ class _Groups(Struct):
         self.graphs.setdefault(key, defaultdict(list))[token].append(folder)
 
 
-def read_graph_tree(root: str) -> GraphTree:
+def read_graph_tree(root: str, map_jobs: MapJobs = map) -> GraphTree:
     """Find the ranks, graphs and tokens of a tree; dump files are not opened.
+
+    Args:
+        root: the directory.
+        map_jobs: a `map` that may use other processes, for trees of very many files.
 
     Raises:
         InputError: the tree has no dumps of graph mode.
     """
     if filesystem.isfile(root):
         raise InputError(root, because("read.file_for_graph_dump"))
-    tree = scan(filesystem.realpath(root))
+    tree = scan(filesystem.realpath(root), map_jobs)
     kind = _kind(tree)
     folders = [folder for folder in tree.folders if _has_dumps_of(kind, folder)]
     if not folders:

@@ -13,6 +13,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.core.row_store import RowsFile
 from opdiff.pair.graph.token_graph import token_graph
+from opdiff.run import usable_cores
 from opdiff.workflows.compare.environments import graph_differences
 from opdiff.workflows.compare.graph_tokens import choose_workers, in_row_order, token_jobs
 from opdiff.workflows.compare.graph_units import GraphTexts, as_rank, find_units, pair_ranks
@@ -49,8 +50,12 @@ def read_graph_inputs(options: CompareOptions, reader: InputReader, measuring: M
     """
     if options.ranks:
         return _read_ranks(options, reader, measuring)
-    target, golden = reader.graph_trees([options.target, options.golden])
+    target, golden = reader.graph_trees([options.target, options.golden], _listing_workers(options))
     return _pair_trees(target, golden, options, reader, measuring)
+
+
+def _listing_workers(options: CompareOptions) -> int:
+    return 1 if options.in_process else options.workers or usable_cores()
 
 
 def _read_ranks(options: CompareOptions, reader: InputReader, measuring: Measuring | None) -> Inputs:
@@ -61,7 +66,8 @@ def _read_ranks(options: CompareOptions, reader: InputReader, measuring: Measuri
     chosen = {rank: sides for rank, sides in table.items() if options.rank in (None, rank)}
     if not chosen:
         raise InputError(options.ranks, because("compare.no_rank", rank=options.rank))
-    trees = reader.graph_trees(path for sides in chosen.values() for path in (sides.target, sides.golden))
+    paths = [path for sides in chosen.values() for path in (sides.target, sides.golden)]
+    trees = reader.graph_trees(paths, _listing_workers(options))
     sides = [(as_rank(next(trees), rank), as_rank(next(trees), rank)) for rank in chosen]
     found = [_pair_trees(target, golden, options, reader, measuring) for target, golden in sides]
     first = found[0]

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 from opdiff.core.errors import InputError
 from opdiff.core.pairing import Pairing
 from opdiff.core.remote.hosts import host_of
+from opdiff.core.remote.urls import is_remote
 from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.read.rules import read_rules
+from opdiff.run import map_jobs
 from opdiff.workflows.cluster import is_unread
 
 if TYPE_CHECKING:
@@ -53,11 +55,12 @@ class InputReader:
         """Return the files of a directory, as `scan` does."""
         return self._at(path, scan, path)
 
-    def graph_trees(self, paths: Iterable[str]) -> Iterator[GraphTree]:
-        """Yield the ranks, graphs and tokens of dumps of graph mode, as `read_graph_tree` returns them."""
+    def graph_trees(self, paths: Iterable[str], workers: int) -> Iterator[GraphTree]:
+        """Yield the ranks, graphs and tokens of dumps of graph mode; long dumps are listed by so many processes."""
         from opdiff.read.graph.tree import read_graph_tree
 
-        return map(read_graph_tree, paths)
+        for path in paths:
+            yield read_graph_tree(path, partial(map_jobs, workers=1 if is_remote(path) else workers))
 
     def folder_dumps(self, folders: Iterable[Folder]) -> Iterator[Dump | InputError]:
         """Yield the dumps in folders of a training run, or why they cannot be read."""
@@ -118,13 +121,13 @@ class ClusterReader(InputReader):
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def graph_trees(self, paths: Iterable[str]) -> Iterator[GraphTree]:
+    def graph_trees(self, paths: Iterable[str], workers: int) -> Iterator[GraphTree]:
         """Yield the ranks, graphs and tokens of dumps of graph mode; dumps of a host are read on that host."""
         from opdiff.read.graph.tree import read_graph_tree
 
         paths = list(paths)
         if not any(map(host_of, paths)):
-            return super().graph_trees(paths)
+            return super().graph_trees(paths, workers)
         return self._cluster.map(read_graph_tree, paths, host_of)
 
     def folder_dumps(self, folders: Iterable[Folder]) -> Iterator[Dump | InputError]:
