@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.pair.graph.contents import same_numbers
-from opdiff.pair.graph.matches import CONSTANTS, GRAPH_INPUTS, Match
-from opdiff.pair.graph.movement import moves
+from opdiff.pair.graph.edges import fx_node
+from opdiff.pair.graph.matches import Match
 from opdiff.pair.graph.roles import argument_of
 from opdiff.pair.graph.text_types import are_alike
 
@@ -22,30 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from opdiff.core.graph import TextOp
+    from opdiff.pair.graph.edges import Edge, Read
     from opdiff.pair.graph.fx_values import FxFile, FxValue
-    from opdiff.pair.graph.matches import Edge, Matches
+    from opdiff.pair.graph.matches import Matches
 
     Argument = tuple[int, int]
     # Values that an edge may have, and for each node that reads the edge the arguments that have these values.
     Options = dict[FxValue, list[tuple[str, frozenset[Argument]]]]
 
 _BY_ARGUMENT, _BY_CONTENT = 0.95, 0.6
-
-
-class Read(Struct, frozen=True):
-    """An edge that operators of one FX node read.
-
-    Attributes:
-        edge: the edge, produced outside of these operators.
-        chain: operators that move its elements on the way to its reader.
-        reader: the operator that computes with the edge.
-        index: which input of the reader the edge is.
-    """
-
-    edge: Edge
-    chain: tuple[TextOp, ...]
-    reader: TextOp
-    index: int
 
 
 class Use(Struct, frozen=True):
@@ -60,12 +45,11 @@ class ArgumentMatcher:
     """Assignment of golden values to edges without a name."""
 
     def __init__(self, known: Matches) -> None:
-        """Find the readers of every edge that is not known."""
-        self._graph = known.graph
+        """Take the known edges; their reads are those of the graph."""
         self._values = known.values
         self._known = known
-        self._owners = [op for op in self._graph.operators.values() if any(op.output_names)]
-        self._reads = {op.name: tuple(self._find_reads(op)) for op in self._owners}
+        self._reads = known.edges.reads
+        self._operators = known.edges.graph.operators
         self.candidates: dict[Edge, tuple[FxValue, ...]] = {}
 
     def decide(self) -> bool:
@@ -74,54 +58,14 @@ class ArgumentMatcher:
         self.candidates = {edge: tuple(found) for edge, found in options.items()}
         return self._by_elimination(options) or self._by_content(options)
 
-    # Reads
-
-    def _find_reads(self, owner: TextOp) -> Iterator[Read]:
-        """Yield the edges read by the operators of one FX node, from the operator with its name backwards."""
-        node = _node(owner)
-        seen, waiting = {owner.name}, [owner]
-        while waiting:
-            reader = waiting.pop()
-            for index, edge in enumerate(reader.inputs):
-                origin, chain, producer = self._origin(edge, node)
-                # An edge without a producer in the text may be any tensor.
-                is_outside = producer is None or producer.op_type in GRAPH_INPUTS or self._is_foreign(origin, node)
-                if is_outside and origin[0]:
-                    yield Read(origin, chain, reader, index)
-                elif producer is None:
-                    continue
-                elif producer.op_type not in CONSTANTS and producer.name not in seen:
-                    seen.add(producer.name)
-                    waiting.append(producer)
-
-    def _origin(self, edge: Edge, node: str) -> tuple[Edge, tuple[TextOp, ...], TextOp | None]:
-        """Follow an edge backwards through operators that only move elements."""
-        chain: list[TextOp] = []
-        producer = self._graph.operators.get(edge[0])
-        seen: set[Edge] = set()
-        while producer is not None and moves(producer) and producer.inputs and not self._is_foreign(edge, node):
-            if edge in seen:
-                return edge, (), None
-            seen.add(edge)
-            chain.append(producer)
-            edge = producer.inputs[0]
-            producer = self._graph.operators.get(edge[0])
-        return edge, tuple(reversed(chain)), producer
-
-    def _is_foreign(self, edge: Edge, node: str) -> bool:
-        """Return whether an edge has the name of another FX node's result."""
-        name = self._graph.fx_name(*edge)
-        return bool(name) and name.rpartition(".OUTPUT.")[0] != node
-
     # Uses
 
     def _uses(self) -> dict[Edge, list[Use]]:
         """The uses of every unknown edge."""
         uses: dict[Edge, list[Use]] = defaultdict(list)
-        for owner in self._owners:
-            reads = self._reads[owner.name]
+        for name, reads in self._reads.items():
             unknown = [read for read in reads if self._known.match(read.edge) is None]
-            node = self._node_of(owner) if unknown else ""
+            node = self._node_of(self._operators[name]) if unknown else ""
             if not node:
                 continue
             taken = self._taken([read for read in reads if read not in unknown], node)
@@ -143,7 +87,7 @@ class ArgumentMatcher:
 
     def _possible_nodes(self, owner: TextOp) -> Iterable[str]:
         """The named node first, then earlier nodes that returned the same value, the latest first."""
-        named = _node(owner)
+        named = fx_node(owner)
         nodes: dict[str, None] = {named: None} if self._values.arguments(named) else {}
         for index in range(len(owner.output_names)):
             value = self._known.value((owner.name, index))
@@ -230,7 +174,7 @@ class ArgumentMatcher:
         """Decide by the target's numbers where several values are left."""
         decided = False
         for edge, found in options.items():
-            dumped = self._known.dumped.get(edge)
+            dumped = self._known.dumped(edge)
             equal = [value for value in found if dumped is not None and same_numbers(dumped, value.stored)]
             if len(equal) == 1:
                 node, arguments = found[equal[0]][0]
@@ -243,7 +187,3 @@ class ArgumentMatcher:
 def _claims(found: list[tuple[str, frozenset[Argument]]]) -> set[tuple[str, Argument]]:
     """Return the arguments that only one value can be."""
     return {(node, argument) for node, arguments in found if len(arguments) == 1 for argument in arguments}
-
-
-def _node(op: TextOp) -> str:
-    return next(name.rpartition(".OUTPUT.")[0] for name in op.output_names if name)

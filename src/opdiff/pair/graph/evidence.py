@@ -20,27 +20,27 @@ from opdiff.pair.graph.arguments import ArgumentMatcher
 from opdiff.pair.graph.matches import Matches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
-    from opdiff.core.graph import TextGraph
     from opdiff.core.tensor import Shape
     from opdiff.pair.graph.contents import Stored
+    from opdiff.pair.graph.edges import Edge, GraphEdges
     from opdiff.pair.graph.fx_values import FxValue, FxValues
-    from opdiff.pair.graph.matches import Edge, Match
+    from opdiff.pair.graph.matches import Match
 
 
 class Evidence:
     """The golden values of the edges of one graph in one token."""
 
-    def __init__(self, graph: TextGraph, values: FxValues, dumped: Mapping[Edge, Stored]) -> None:
+    def __init__(self, edges: GraphEdges, values: FxValues, dumped: Callable[[Edge], Stored | None]) -> None:
         """Collect the evidence.
 
         Args:
-            graph: the graph.
+            edges: the edges of the graph.
             values: the golden run.
-            dumped: tensors of the target by edge, as far as they were dumped.
+            dumped: returns the target's tensor of an edge; `None` if it was not dumped.
         """
-        self._matches = Matches(graph, values, dumped)
+        self._matches = Matches(edges, values, dumped)
         arguments = ArgumentMatcher(self._matches)
         while arguments.decide():
             self._matches.trace()

@@ -5,6 +5,7 @@ This is the border between the evidence, which knows edges and files, and the du
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -12,9 +13,9 @@ from msgspec import Struct
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 from opdiff.pair.graph.contents import Stored, same_numbers
+from opdiff.pair.graph.edges import CONSTANTS, FX_TENSOR, GRAPH_INPUTS
 from opdiff.pair.graph.evidence import Evidence
 from opdiff.pair.graph.fx_values import FxFile, FxValues
-from opdiff.pair.graph.matches import CONSTANTS, FX_TENSOR, GRAPH_INPUTS
 from opdiff.pair.graph.movement import moves
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from opdiff.core.dump import GraphOp, SideTensor, TokenDump
     from opdiff.core.graph import TextGraph, TextOp
     from opdiff.core.reasons import Reason
-    from opdiff.pair.graph.matches import Edge, Match
+    from opdiff.pair.graph.edges import Edge
+    from opdiff.pair.graph.matches import Match
     from opdiff.pair.graph.names import GraphNames, ResolvedOp
 
 
@@ -44,12 +46,26 @@ class FxPairing:
         self._graph = graph
         self._golden = golden.operators
         self._tensors: dict[tuple[str, Slot, int, int], SideTensor] = {}
+        self._target = target
+        self._names = names
         values = FxValues(self._files(golden.operators.values()))
-        resolved = {
-            op.name: (op, found) for op in target.operators.values() if (found := names.resolve(op)) is not None
-        }
-        self._dumped_operators = {part.name for _, found in resolved.values() for part in found.operators}
-        self._evidence = Evidence(graph, values, _dumped(resolved.values(), graph))
+        self._evidence = Evidence(names.edges, values, self._find_dumped)
+
+    def _find_dumped(self, edge: Edge) -> Stored | None:
+        return self._dumped.get(edge)
+
+    @cached_property
+    def _resolved(self) -> list[tuple[GraphOp, ResolvedOp]]:
+        found = ((op, self._names.resolve(op)) for op in self._target.operators.values())
+        return [(op, resolved) for op, resolved in found if resolved is not None]
+
+    @cached_property
+    def _dumped(self) -> Mapping[Edge, Stored]:
+        return _dumped(self._resolved, self._graph)
+
+    @cached_property
+    def _dumped_operators(self) -> frozenset[str]:
+        return frozenset(part.name for _, found in self._resolved for part in found.operators)
 
     def partners(self, op: GraphOp, resolved: ResolvedOp) -> list[Partner | Reason]:
         """Return the golden tensor of each input and output of an operator, or why there is none."""

@@ -43,12 +43,8 @@ class FxValue:
     """One tensor of the golden run; files in the order in which they were written."""
 
     files: list[FxFile]
-    _shapes: set[Shape | None] = field(init=False)
+    _shapes: set[Shape | None] | None = field(init=False, default=None)
     _can_be_graph_input: bool | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        """Collect the shapes, because a value that many nodes read is asked for its shapes often."""
-        self._shapes = {file.stored.shape for file in self.files}
 
     @property
     def can_be_graph_input(self) -> bool:
@@ -67,6 +63,9 @@ class FxValue:
 
     def has_shape(self, shape: Shape | None) -> bool:
         """Return whether a file of the value has this shape; unknown extents are negative, unknown shapes fit."""
+        if self._shapes is None:
+            # Collected once, because a value that many nodes read is asked for its shapes often.
+            self._shapes = {file.stored.shape for file in self.files}
         return shape is None or shape in self._shapes or any(_fits(known, shape) for known in self._shapes)
 
     def outputs(self) -> Iterator[FxFile]:

@@ -1,35 +1,27 @@
-"""Golden values of the edges of a graph, as far as names and movements determine them.
-
-An edge is a tensor of the graph: its producer and the number of the output.
-"""
+"""Golden values of the edges of a graph, as far as names and movements determine them."""
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.pair.graph.contents import are_different, moved_key
+from opdiff.pair.graph.edges import CONSTANTS, GRAPH_INPUTS
 from opdiff.pair.graph.movement import CAST, Path, moved_shape, movement_of, moves
 from opdiff.pair.graph.text_types import dtype_name, dtype_of_number, holds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
-    from opdiff.core.graph import TextGraph, TextOp
+    from opdiff.core.graph import TextOp
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.pair.graph.contents import Stored
+    from opdiff.pair.graph.edges import Edge, GraphEdges, NamedEdge
     from opdiff.pair.graph.fx_values import FxFile, FxValue, FxValues
 
-Edge = tuple[str, int]
-
-GRAPH_INPUTS = frozenset({"Data", "RefData", "ConstPlaceHolder", "Variable"})
-CONSTANTS = frozenset({"Const", "Constant"})
-FX_TENSOR = re.compile(r"(.+)\.OUTPUT\.(\d{1,9})")
 _CERTAIN, _CONVERTED = 1.0, 0.95
 
 
@@ -45,21 +37,21 @@ class Match(Struct, frozen=True):
 class Matches:
     """Golden values of edges, and values of further edges that follow from them."""
 
-    def __init__(self, graph: TextGraph, values: FxValues, dumped: Mapping[Edge, Stored]) -> None:
+    def __init__(self, edges: GraphEdges, values: FxValues, dumped: Callable[[Edge], Stored | None]) -> None:
         """Take the names of the text and follow movements from the named edges.
 
         Args:
-            graph: the graph.
+            edges: the edges of the graph.
             values: the golden run.
-            dumped: tensors of the target by edge, as far as they were dumped.
+            dumped: returns the target's tensor of an edge; `None` if it was not dumped.
         """
-        self.graph = graph
+        self.edges = edges
+        self.graph = edges.graph
         self.values = values
         self.dumped = dumped
         self._found: dict[Edge, Match] = {}
         self.refuted: set[Edge] = set()
         self._shapes: dict[Edge, Shape | None] = {}
-        self._moving = [op for op in graph.operators.values() if moves(op) and op.inputs]
         self._take_names()
         self.trace()
         self._refute_names()
@@ -83,27 +75,23 @@ class Matches:
 
     def is_graph_input(self, edge: Edge) -> bool:
         """Return whether an edge carries a tensor into the graph."""
-        producer = self.producer(edge)
-        return producer is not None and producer.op_type in GRAPH_INPUTS
+        return self.edges.is_graph_input(edge)
 
     # Names
 
     def _take_names(self) -> None:
-        for op in self.graph.operators.values():
-            for index, name in enumerate(op.output_names):
-                self._take_name((op.name, index), name)
+        for named in self.edges.outputs:
+            self._take_name(named)
         # An input has the name that its producer had when the reader was made; a later view may have replaced it.
-        for op in self.graph.operators.values():
-            for edge, name in zip(op.inputs, op.input_names, strict=False):
-                if edge not in self._found:
-                    self._take_name(edge, name)
+        for named in self.edges.inputs:
+            if named.edge not in self._found:
+                self._take_name(named)
 
-    def _take_name(self, edge: Edge, name: str) -> None:
-        result = _named_result(name)
-        found = self.values.find_output(*result) if result else None
+    def _take_name(self, named: NamedEdge) -> None:
+        found = self.values.find_output(named.node, named.index)
         # A graph input has the name of a node without effect; any other name is a mistake of the converter.
-        if found is not None and (not self.is_graph_input(edge) or found[0].can_be_graph_input):
-            self._found[edge] = Match(found[0], because("pair.fx_name", tensor=name), _CERTAIN, found[1])
+        if found is not None and (not named.is_graph_input or found[0].can_be_graph_input):
+            self._found[named.edge] = Match(found[0], named.reason, _CERTAIN, found[1])
 
     def _refute_names(self) -> None:
         """Drop names that other evidence contradicts.
@@ -111,7 +99,7 @@ class Matches:
         Some converters return other numbers under the name of a result that they do not compute. A tensor that is moved
         from a known one must have the elements of that one, and a copy of a graph input those of a graph input.
         """
-        self.refuted |= {(op.name, 0) for op in self._moving if self._is_no_graph_input(op) or self._is_other(op)}
+        self.refuted |= {(op.name, 0) for op in self.edges.moving if self._is_no_graph_input(op) or self._is_other(op)}
         if self.refuted:
             named = {edge: match for edge, match in self._found.items() if match.file is not None}
             self._found = {edge: match for edge, match in named.items() if edge not in self.refuted}
@@ -142,9 +130,9 @@ class Matches:
         before = -1
         while before != len(self._found):
             before = len(self._found)
-            for op in self._moving:
+            for op in self.edges.moving:
                 self._trace_forward(op)
-            for op in reversed(self._moving):
+            for op in reversed(self.edges.moving):
                 self._trace_back(op)
 
     def _trace_forward(self, op: TextOp) -> None:
@@ -235,25 +223,17 @@ class Matches:
         return _descriptor_shape(op) if op is not None and op.op_type in GRAPH_INPUTS else None
 
     def _dumped_shape(self, edge: Edge) -> Shape | None:
-        dumped = self.dumped.get(edge)
+        dumped = self.dumped(edge)
         return dumped.shape if dumped is not None else None
 
     def dtype(self, edge: Edge) -> str:
         """Return the element type of an edge, as the text or the target has it; empty if not known."""
-        op, dumped = self.producer(edge), self.dumped.get(edge)
+        op, dumped = self.producer(edge), self.dumped(edge)
         described = op.output_descriptors[edge[1] : edge[1] + 1] if op is not None else ()
         name = dtype_name(described[0].dtype) if described else ""
         if not name and op is not None and op.op_type == CAST and op.integer("dst_type"):
             name = dtype_of_number(op.integer("dst_type")[0])
         return name or (dumped.dtype if dumped is not None else "")
-
-
-# All tokens of a graph have the same names.
-@lru_cache(maxsize=1 << 16)
-def _named_result(name: str) -> tuple[str, int] | None:
-    """Return node and number of the result that a text names; `None` for other names."""
-    parts = FX_TENSOR.fullmatch(name)
-    return (parts[1], int(parts[2])) if parts else None
 
 
 def _descriptor_shape(op: TextOp) -> Shape | None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
+from opdiff.pair.graph.edges import GraphEdges
 from opdiff.pair.joined_names import split_joined_name
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ class ResolvedOp(Struct, frozen=True, dict=True):
         return tuple(op.name for op in self.operators)
 
     @cached_property
+    def is_named(self) -> bool:
+        """Whether an output of its operators has the name of an FX tensor."""
+        return any(any(op.output_names) for op in self.operators)
+
+    @cached_property
     def external_inputs(self) -> tuple[tuple[TextOp, int], ...]:
         """Inputs that do not come from another part, as part and index."""
         inner = {op.name for op in self.operators}
@@ -67,12 +73,19 @@ class GraphNames:
             if "/" in op.name:
                 _add(self._by_last_part, file_safe_name(op.name.rpartition("/")[2]), op)
 
+    @cached_property
+    def edges(self) -> GraphEdges:
+        """The edges of the graph."""
+        return GraphEdges(self._graph)
+
     def resolve(self, op: GraphOp) -> ResolvedOp | None:
         """Return the operators that a dumped operator stands for; `None` if the graph has no operator of its name."""
         key = op.name, op.full_name
-        if key not in self._resolved:
-            self._resolved[key] = self._resolve(op)
-        return self._resolved[key]
+        try:
+            return self._resolved[key]
+        except KeyError:
+            found = self._resolved[key] = self._resolve(op)
+            return found
 
     def _resolve(self, op: GraphOp) -> ResolvedOp | None:
         exact = self._by_name.get(op.name)

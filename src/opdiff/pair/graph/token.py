@@ -12,9 +12,9 @@ from msgspec import Struct, field
 from opdiff.core.dump import GraphKind
 from opdiff.core.pairing import OpLabel, Pairing, Unpaired
 from opdiff.core.reasons import Reason, all_of, because
-from opdiff.core.tensor import Slot, file_safe_name
+from opdiff.core.tensor import NOTHING_DECLARED, Slot, file_safe_name
+from opdiff.pair.graph.edges import FX_TENSOR
 from opdiff.pair.graph.fx import FxPairing, Partner
-from opdiff.pair.graph.matches import FX_TENSOR
 from opdiff.pair.graph.names import GraphNames
 
 if TYPE_CHECKING:
@@ -56,9 +56,10 @@ def pair_token(
         reason = because("pair.no_token")
         return tuple(_unpaired(unit, op, reason) for op in target.operators.values())
     token = _Token(unit, golden, graph, names or GraphNames(graph))
-    token.by_file_form = {file_safe_name(name): op for name, op in golden.operators.items()}
     if golden.kind is GraphKind.FX:
         token.fx = FxPairing(target, golden, graph, token.names)
+    else:
+        token.by_file_form = {file_safe_name(name): op for name, op in golden.operators.items()}
     rows: list[Pair] = []
     for op in target.operators.values():
         rows += _pair_op(op, token)
@@ -95,8 +96,7 @@ def _pair_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str
         yield from _without_fx(op, resolved, token, stack)
         return
     partners = token.fx.partners(op, resolved)
-    named = any(any(part.output_names) for part in resolved.operators)
-    if not named and all(isinstance(partner, Reason) for partner in partners):
+    if not resolved.is_named and all(isinstance(partner, Reason) for partner in partners):
         yield from _without_fx(op, resolved, token, stack)
         return
     for tensor, partner in zip((*op.inputs, *op.outputs), partners, strict=True):
@@ -226,12 +226,13 @@ def _row(op: GraphOp, tensor: SideTensor, partner: Partner | Reason, token: _Tok
         OpLabel(0, 0, op.op_type, op.name, partner.op.name),
         tensor,
         golden,
-        evidence=partner.evidence,
-        confidence=partner.confidence,
-        unit=token.unit,
-        golden_type=partner.op.op_type,
-        timestamp=op.timestamp,
-        stack=stack,
+        NOTHING_DECLARED,
+        partner.evidence,
+        partner.confidence,
+        token.unit,
+        partner.op.op_type,
+        op.timestamp,
+        stack,
     )
 
 
