@@ -70,27 +70,30 @@ class Stored(Struct, frozen=True):
     @property
     def elements(self) -> int | None:
         """Number of elements without padding, where it is known."""
-        return None if self.shape is None else prod(self.shape)
+        shape = self.shape
+        return None if shape is None else prod(shape)
 
 
 def key_of(stored: Stored) -> Key | None:
     """Return the key of a tensor; `None` if it cannot be read."""
     elements = stored.elements
-    whole = _plain_bytes(stored) if elements is not None and elements <= MAX_WHOLE else None
+    whole = _plain_bytes(stored, elements) if elements is not None and elements <= MAX_WHOLE else None
     if whole is None or elements is None:
         return moved_key(stored, elements, None)
     return _key(stored.dtype, elements, whole)
 
 
-def _plain_bytes(stored: Stored) -> bytes | None:
+def _plain_bytes(stored: Stored, elements: int) -> bytes | None:
     """Return the bytes of a tensor that are kept in memory, if they are its elements in order."""
     source = stored.tensor.source if stored.tensor is not None else None
-    if stored.tensor is None or not isinstance(source, FileRange) or source.kept is None:
+    if stored.tensor is None or not isinstance(source, FileRange):
         return None
-    spec = stored.tensor.spec
-    is_plain = spec.dtype.is_native and not source.big_endian and (not source.fortran_order or len(spec.shape) < 2)
-    needed = spec.dtype.nbytes(spec.count)
-    return source.kept[:needed] if is_plain and spec.count == stored.elements and needed <= source.nbytes else None
+    spec, kept = stored.tensor.spec, source.kept
+    if kept is None or not spec.dtype.is_native or spec.count != elements:
+        return None
+    is_plain = not source.big_endian and (not source.fortran_order or len(spec.shape) < 2)
+    needed = spec.dtype.nbytes(elements)
+    return kept[:needed] if is_plain and needed <= source.nbytes else None
 
 
 def moved_key(stored: Stored, elements: int | None, source: PositionMap | None, dtype: str = "") -> Key | None:

@@ -232,7 +232,8 @@ def _best(match: Match, tensor: SideTensor, resolved: ResolvedOp) -> FxFile:
 
 
 def _same_count(target: SideTensor, golden: SideTensor) -> bool:
-    return golden.count is None or target.count is None or target.count == golden.count
+    own, other = target.count, golden.count
+    return own is None or other is None or own == other
 
 
 def _named(file: FxFile) -> str:

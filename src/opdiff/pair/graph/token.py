@@ -18,7 +18,7 @@ from opdiff.pair.graph.fx import FxPairing, Partner
 from opdiff.pair.graph.names import GraphNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from opdiff.core.dump import GraphOp, SideTensor, TokenDump, Unit
     from opdiff.core.graph import TextGraph, TextOp
@@ -74,33 +74,29 @@ def fx_operator_names(graph: TextGraph) -> frozenset[str]:
     return frozenset(match[1] for match in map(FX_TENSOR.fullmatch, names) if match)
 
 
-def _pair_op(op: GraphOp, token: _Token) -> Iterator[Pair]:
+def _pair_op(op: GraphOp, token: _Token) -> Iterable[Pair]:
     resolved = token.names.resolve(op)
     stack = token.graph.stacks.get(resolved.operators[0].name, "") if resolved else ""
     if op.problem:
         reason = because("pair.unreadable", side="target", problem=op.problem)
-        yield _unpaired(token.unit, op, reason, stack)
-    elif not op.inputs and not op.outputs:
-        yield _unpaired(token.unit, op, because("pair.no_tensor"), stack)
-    elif token.golden.kind is GraphKind.FX:
-        yield from _pair_fx(op, resolved, token, stack)
-    else:
-        yield from _pair_ge(op, resolved, token, stack)
+        return [_unpaired(token.unit, op, reason, stack)]
+    if not op.inputs and not op.outputs:
+        return [_unpaired(token.unit, op, because("pair.no_tensor"), stack)]
+    pair = _pair_fx if token.golden.kind is GraphKind.FX else _pair_ge
+    return pair(op, resolved, token, stack)
 
 
 # Against FX
 
 
-def _pair_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Pair]:
+def _pair_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterable[Pair]:
     if resolved is None or token.fx is None:
-        yield from _without_fx(op, resolved, token, stack)
-        return
+        return _without_fx(op, resolved, token, stack)
     partners = token.fx.partners(op, resolved)
     if not resolved.is_named and all(isinstance(partner, Reason) for partner in partners):
-        yield from _without_fx(op, resolved, token, stack)
-        return
-    for tensor, partner in zip((*op.inputs, *op.outputs), partners, strict=True):
-        yield _row(op, tensor, partner, token, stack)
+        return _without_fx(op, resolved, token, stack)
+    both = zip((*op.inputs, *op.outputs), partners, strict=True)
+    return [_row(op, tensor, partner, token, stack) for tensor, partner in both]
 
 
 def _without_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Pair]:
@@ -120,7 +116,7 @@ def _without_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: 
 # Against the same graph without fusion
 
 
-def _pair_ge(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Pair]:
+def _pair_ge(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterable[Pair]:
     same = token.golden.operators.get(op.name)
     if same is not None:
         yield from _pair_same(op, same, token, stack)
