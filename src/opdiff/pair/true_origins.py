@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     Origin = tuple[str, int]
 
 _TRANSPOSES = frozenset({"Transpose", "TransposeD"})
-_TRANSPOSE_AFTER = re.compile(r"(.+)_Output(\d{1,4})_?TransposeAfter")
+_TRANSPOSE_AFTER = r"(.+)_Output(\d{1,4})_?TransposeAfter"
 _AIPP_TYPE = "Aipp"
 # Name of the preprocessing in the name of an operator that it was fused into.
 _AIPP_MARK = "_huawei_aipp"
 _STRIDED_WRITE = "_StridedWrite"
-_TRANSPOSE_BEFORE = re.compile(r".+_Input\d{1,4}_?TransposeBefore")
+_TRANSPOSE_BEFORE = r".+_Input\d{1,4}_?TransposeBefore"
 
 
 def correct_origins(operators: Sequence[RuleOp]) -> list[RuleOp]:
@@ -146,16 +146,15 @@ def _transposed_outputs(operators: Iterable[RuleOp]) -> dict[str, Origin]:
     """Return the transposes inserted after operators, and the output that each brings into the original order."""
     found = {}
     for operator in operators:
-        match = (
-            _TRANSPOSE_AFTER.fullmatch(operator.name) if _is_inserted_transpose(operator, _TRANSPOSE_AFTER) else None
-        )
+        is_transpose = _is_inserted_transpose(operator, _TRANSPOSE_AFTER)
+        match = re.fullmatch(_TRANSPOSE_AFTER, operator.name) if is_transpose else None
         source = parse_input(operator.inputs[0]) if operator.inputs else None
         if match and source == (match[1], int(match[2])):
             found[operator.name] = source
     return found
 
 
-def _is_inserted_transpose(operator: RuleOp, name: re.Pattern[str]) -> bool:
+def _is_inserted_transpose(operator: RuleOp, name: str) -> bool:
     """Return whether an operator is a transpose that the compiler inserted before or after another operator."""
     has_no_original = not operator.has_originals or operator.is_inserted
-    return operator.op_type in _TRANSPOSES and has_no_original and bool(name.fullmatch(operator.name))
+    return operator.op_type in _TRANSPOSES and has_no_original and re.fullmatch(name, operator.name) is not None

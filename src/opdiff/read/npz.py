@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MAX_MEMBERS = 100_000
 _CHUNK_NBYTES = 1 << 20
-_NUMBERED = re.compile(r"(input|output)_([0-9]{1,9})")
+_NUMBERED = r"(input|output)_([0-9]{1,9})"
 
 
 def read_npz(file: OpenFile) -> OpDump:
@@ -55,7 +55,7 @@ def _require_credible(archive: zipfile.ZipFile, file: OpenFile) -> None:
 
 def _by_slot(tensors: tuple[Tensor, ...]) -> dict[Slot, tuple[Tensor, ...]]:
     """Return inputs and outputs if every array is called `input_K` or `output_K`; otherwise all are outputs."""
-    matches = [_NUMBERED.fullmatch(tensor.name) for tensor in tensors]
+    matches = [re.fullmatch(_NUMBERED, tensor.name) for tensor in tensors]
     keys = [(Slot(match[1]), int(match[2])) for match in matches if match]
     if len(keys) < len(tensors):
         return {Slot.INPUT: (), Slot.OUTPUT: tensors}

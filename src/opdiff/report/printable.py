@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # Non-ASCII control characters, joiners and direction marks.
 _ESCAPES = {
-    code: chr(code).encode("unicode_escape").decode()
+    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
     for first, last in (
         (0x80, 0x9F), (0xAD, 0xAD), (0x61C, 0x61C), (0x200B, 0x200F), (0x2028, 0x202E), (0x2060, 0x206F),
         (0xFEFF, 0xFEFF),

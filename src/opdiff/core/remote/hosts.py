@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 _PREFIX = "host://"
 # As for copies by ssh; a drive letter or a URL is not meant.
-_SIDE = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]+):(/(?!/).*)")
+_SIDE = r"([A-Za-z0-9][A-Za-z0-9_.-]+):(/(?!/).*)"
 
 
 class HostCall(Protocol):
@@ -40,7 +40,7 @@ _own_hosts: set[str] = set()
 
 def is_host_side(side: str) -> bool:
     """Return whether a side of a comparison is written as `HOST:PATH`, and no file of this machine has such a name."""
-    return _SIDE.fullmatch(side) is not None and not os.path.exists(side)
+    return re.fullmatch(_SIDE, side) is not None and not os.path.exists(side)
 
 
 def host_url(side: str) -> str:
