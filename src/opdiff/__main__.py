@@ -32,9 +32,10 @@ def _end_at_once(code: int) -> None:
     # Not imported at the top: the search path is cleaned before.
     import atexit
     import os
-    import threading
 
-    if atexit._ncallbacks() or threading.active_count() > 1 or "numpy" in sys.modules:  # noqa: SLF001  has no other name
+    threading = sys.modules.get("threading")
+    has_threads = threading is not None and threading.active_count() > 1
+    if has_threads or atexit._ncallbacks() or "numpy" in sys.modules:  # noqa: SLF001  has no other name
         return
     try:
         sys.stdout.flush()

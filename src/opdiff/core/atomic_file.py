@@ -132,13 +132,13 @@ def _no_results(path: str, error: OSError) -> InputError:
 
 def find_other_owner(path: str) -> str:
     """Return the user who owns a folder; empty if it is the current one, or if there is no such folder."""
-    from pwd import getpwuid
-
     if not os.path.exists(path):
         return ""
     owner = os.stat(path).st_uid
     if owner == os.geteuid():
         return ""
+    from pwd import getpwuid
+
     try:
         return getpwuid(owner).pw_name
     except KeyError:

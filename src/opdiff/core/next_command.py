@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 def next_command(comparison: Comparison, finding: Finding) -> str:
     """Return the shell command that shows the details of a finding."""
+    import shlex
+
     words = ["opdiff", "op", finding.tensor, comparison.target.path, comparison.golden.path]
     if comparison.mode is Mode.GRAPH:
         words += ["--mode", "torchair", *(_unit_options(finding.units[0]) if finding.units else ())]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from typing import TYPE_CHECKING
 
 from opdiff.core.graph import ModelOrigin
@@ -38,6 +37,10 @@ def find_origin(model: Model) -> ModelOrigin:
 
 def split_command_line(text: str) -> tuple[str, ...]:
     """Return the arguments of a command line; of paths, which are those of another machine, only the last part."""
+    if not text:
+        return ()
+    import shlex
+
     try:
         arguments = shlex.split(text)
     except ValueError:

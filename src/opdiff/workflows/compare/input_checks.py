@@ -7,7 +7,6 @@ right command, where it is known.
 from __future__ import annotations
 
 import os
-import shlex
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -69,6 +68,8 @@ def refuse_certain(problems: Iterable[InputProblem], *, force: bool) -> tuple[Re
 
 def compare_command(target: str, golden: str, **options: str) -> str:
     """Return the shell command of a comparison; `options` by name, as `fr="on.json"`."""
+    import shlex
+
     words = [word for name, value in options.items() for word in (f"-{name}", value)]
     return shlex.join(["opdiff", "compare", target, golden, *words])
 
@@ -129,6 +130,8 @@ def _dump_files(dump: Dump) -> _Files:
 def _is_copy(ours: _Files, theirs: _Files) -> bool:
     """Return whether two dumps have the same files: names and contents. The first difference decides."""
     if not ours.paths or len(ours.paths) != len(theirs.paths):
+        return False
+    if not os.path.exists(os.path.join(theirs.root, os.path.relpath(ours.paths[0], ours.root))):
         return False
     import filecmp
 
