@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.formatting import NOT_A_NUMBER, format_number
@@ -30,6 +30,8 @@ _FORMULA = rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?={_SKIPPED}[{_SIGNS}]))"
 # Matches nearly all cells: empty ones, words, numbers, paths and lists; words and numbers behind semicolons.
 _PLAIN = re.compile(r"(?:[\w/\[(][^;\r\n]*(?:; ?\w[^;\r\n]*)*)?")
 
+# Matches a column of cells that are written as they are: neither escaped nor quoted.
+_PLAIN_COLUMN = re.compile(r"(?:[\w/\[(][^;\r\n,\"\0]*)?(?:\0(?:[\w/\[(][^;\r\n,\"\0]*)?)*")
 # Characters of cells that are quoted in a CSV file.
 _QUOTED = re.compile('[",\r\n]')
 
@@ -73,8 +75,13 @@ def csv_lines(rows: Iterable[Sequence[Cell]]) -> bytes:
     return "".join(f"{line}\r\n" for line in lines).encode("utf-8", "backslashreplace")
 
 
-def _column_texts(cells: Sequence[Cell]) -> list[str]:
-    if set(map(type, cells)) <= {str, type(None)}:
+def _column_texts(cells: Sequence[Any]) -> Sequence[str]:
+    kinds = set(map(type, cells))
+    if kinds <= {float, int}:
+        return list(map(str, cells))
+    if kinds == {str} and _PLAIN_COLUMN.fullmatch("\0".join(cells)):
+        return cells
+    if kinds <= {str, type(None)}:
         texts = {cell: _cell_text(cell) for cell in set(cells)}
         return [texts[cell] for cell in cells]
     return [_cell_text(cell) if isinstance(cell, str) or cell is None else str(cell) for cell in cells]
