@@ -39,13 +39,14 @@ def coverage_of(rows: Sequence[Row], network: Network) -> Coverage:
     compared: set[str] = set()
     ways = dict.fromkeys(DataMode, 0)
     for row in rows:
-        if row.is_compared:
+        is_compared = row.is_compared
+        if is_compared:
             ways[row.data_mode] += 1
         name = row.key.op if row.key else target_name(row)
         if row.golden_only or name == "*" or row.label.op_type in _GRAPH_ENDPOINT_TYPES:
             continue
         operators[name] = None
-        if row.is_output and row.is_compared:
+        if is_compared and row.is_output:
             compared.add(name)
     seen = compared | _seen_operators(rows, network)
     return Coverage(
@@ -84,7 +85,7 @@ def _seen_operators(rows: Sequence[Row], network: Network) -> set[str]:
     """Return the operators of which a tensor, or a tensor computed from their outputs, was compared."""
     seen: set[str] = set()
     for name, operator in reversed(network.operators.items()):
-        outputs = [*operator.outputs.values(), *(edge.row for edge in operator.edges if edge.row is not None)]
+        outputs = [*operator.outputs.values(), *[edge.row for edge in operator.edges if edge.row is not None]]
         if name in seen or any(rows[row_index].is_compared for row_index in outputs):
             seen.add(name)
             seen.update(edge.producer[0] for edge in operator.edges if edge.producer)

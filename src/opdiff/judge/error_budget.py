@@ -102,7 +102,7 @@ def _noise_gain(error_model: OpErrorModel, inputs: Sequence[ErrorState], count: 
     """Return the factor by which noise may grow; with few elements noise may grow more by chance."""
     if error_model.is_absolute:
         return error_model.noise_gain
-    fewest = min([count, *(state.count for state in inputs if state.count > 0)])
+    fewest = min([count, *[state.count for state in inputs if state.count > 0]])
     return error_model.noise_gain * (1 + 3 / sqrt(max(fewest, 1)))
 
 

@@ -17,7 +17,6 @@ from opdiff.core.judgement import Level, Origin, Verdict
 from opdiff.core.reasons import because
 from opdiff.judge.defects import result_or_defect
 from opdiff.judge.error_budget import PEAK_TO_RMS
-from opdiff.judge.error_magnitude import has_magnitude
 from opdiff.judge.error_model import Propagation
 from opdiff.judge.error_state import combined_state, worst_state
 from opdiff.judge.input_verdicts import is_unchanged, judge_changed, judge_first_seen
@@ -27,7 +26,7 @@ from opdiff.judge.run_noise import MAX_RUN_NOISE, noise_of_run
 from opdiff.judge.tensor_limits import TensorLimits, find_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from opdiff.core.comparison import Row
     from opdiff.core.reasons import Reason
@@ -109,8 +108,9 @@ class _LocatePass:
         inputs = self._judge_inputs(operator)
         output_judge = OutputJudge(operator, inputs, self._rows, self._limits)
         outputs = self._compared_outputs(operator)
-        returns_indices = operator.error_model.propagation is Propagation.SELECT
-        indices = {index: tensor for index, tensor in outputs.items() if returns_indices and tensor.is_integer}
+        indices: dict[int, MeasuredTensor] = {}
+        if operator.error_model.propagation is Propagation.SELECT:
+            indices = {index: tensor for index, tensor in outputs.items() if tensor.is_integer}
         for index, tensor in outputs.items():
             if index not in indices:
                 self._set_output(operator, index, tensor, output_judge.judge_values(tensor, index), inputs)
@@ -122,14 +122,16 @@ class _LocatePass:
 
     def _compared_outputs(self, operator: Operator) -> dict[int, MeasuredTensor]:
         """Return the outputs that were compared, by index; inputs of readers stand in for others."""
-        own = {
-            index: row_index
-            for index, row_index in operator.outputs.items()
-            if has_magnitude(self._rows[row_index].metrics)
+        own = self._measured(operator.outputs)
+        stand_ins = self._stand_ins.get(operator.name)
+        return self._measured(stand_ins) | own if stand_ins else own
+
+    def _measured(self, row_indices: Mapping[int, int]) -> dict[int, MeasuredTensor]:
+        return {
+            index: tensor
+            for index, row_index in row_indices.items()
+            if (tensor := find_tensor(self._rows, row_index)) is not None
         }
-        row_indices = self._stand_ins.get(operator.name, {}) | own
-        tensors = {index: find_tensor(self._rows, row_index) for index, row_index in row_indices.items()}
-        return {index: tensor for index, tensor in tensors.items() if tensor is not None}
 
     # Inputs
 

@@ -66,12 +66,14 @@ class OutputJudge:
             assessment, origin = (Level.NOISE, because("judge.small_difference", error=magnitude.error)), Origin.NONE
         error = self._error(tensor, index, budget)
         judged = judged_tensor(error, tensor, assessment, origin, budget.expected_noise, operator.name)
-        state = replace(
-            judged.state,
-            exceeds_noise=judged.state.exceeds_noise and not is_accumulated,
-            is_quantized_value=tensor.is_integer and is_quantity,
-            is_cancelled_sum=is_cancelled,
-        )
+        state = judged.state
+        if is_accumulated or tensor.is_integer:
+            state = replace(
+                state,
+                exceeds_noise=state.exceeds_noise and not is_accumulated,
+                is_quantized_value=tensor.is_integer and is_quantity,
+                is_cancelled_sum=is_cancelled,
+            )
         own_share = own_share_of(magnitude, budget) if origin is Origin.CREATED else 0.0
         added_noise = _added_noise(magnitude, budget) if is_quantity else None
         return replace(judged, state=state, own_share=own_share, added_noise=added_noise)

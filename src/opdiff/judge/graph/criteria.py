@@ -39,9 +39,10 @@ _STATISTIC_REASONS = {
 def documented_results(rows: Sequence[Row]) -> list[DocumentedResult]:
     """Return the documented result of each row; rows of one operator in one token are judged together."""
     groups: dict[tuple[object, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(_group(row), []).append(row)
-    return [_result(row, groups[_group(row)]) for row in rows]
+    own = [groups.setdefault(_group(row), []) for row in rows]
+    for row, group in zip(rows, own, strict=True):
+        group.append(row)
+    return [_result(row, group) for row, group in zip(rows, own, strict=True)]
 
 
 def _group(row: Row) -> tuple[object, ...]:
@@ -54,13 +55,16 @@ def _result(row: Row, group: Sequence[Row]) -> DocumentedResult:
     if not row.is_compared:
         return DocumentedResult("FAIL", "No", Colour.RED)
     passed, reached = _JUDGES[row.data_mode](row)
-    inputs = [other for other in group if other.key and other.key.slot is Slot.INPUT and other.is_compared]
-    red, yellow = _marks(row, inputs if row.is_output else [])
+    red, yellow = _marks(row, _compared_inputs(group) if row.is_output and len(group) > 1 else [])
     if row.data_mode is DataMode.MD5:
         colour = Colour.GREEN if passed else Colour.RED
     else:
         colour = Colour.RED if red else Colour.GREEN if passed and not yellow else Colour.YELLOW
     return DocumentedResult("PASS" if passed else "FAIL", "Yes" if reached else "No", colour, (*red, *yellow))
+
+
+def _compared_inputs(group: Sequence[Row]) -> list[Row]:
+    return [row for row in group if row.key and row.key.slot is Slot.INPUT and row.is_compared]
 
 
 def _differences(row: Row) -> dict[str, Difference]:
@@ -131,7 +135,8 @@ _JUDGES = {DataMode.REAL: _judge_real, DataMode.STATISTICS: _judge_statistics, D
 
 def _marks(row: Row, inputs: Sequence[Row]) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
     """Return the reasons why a row is red, and the reasons why it is yellow."""
-    red, yellow = list(_red_alone(row)), []
+    red: list[Reason] = _red_alone(row)
+    yellow: list[Reason] = []
     for other in inputs:
         red += _red_by_input(row, other)
         yellow += _yellow_by_input(row, other)
@@ -143,7 +148,7 @@ def _red_alone(row: Row) -> list[Reason]:
     target, golden = row.target and row.target.stats, row.golden and row.golden.stats
     if target and golden and _not_finite(target) and not _not_finite(golden):
         found.append(because("judge.target_not_finite"))
-    if _error(row) is not None and abs(_error(row) or 0) > _HUGE_ERROR:
+    if abs(_error(row) or 0) > _HUGE_ERROR:
         found.append(because("judge.error_huge", limit=_HUGE_ERROR))
     if row.documented is not None:
         cosine = row.documented.cosine
@@ -165,7 +170,8 @@ def _is_far(row: Row, name: str) -> bool:
 
 
 def _not_finite(stats: TensorStats) -> bool:
-    return any(end is not None and not isfinite(end) for end in (stats.maximum, stats.minimum))
+    low, high = stats.minimum, stats.maximum
+    return not (low is None or isfinite(low)) or not (high is None or isfinite(high))
 
 
 def _error(row: Row) -> float | int | None:

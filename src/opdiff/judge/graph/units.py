@@ -184,6 +184,7 @@ def _unit_job(unit: Unit, ranges: Sequence[range], rows: Sequence[Row], facts: M
 
 def judge_job(job: UnitsJob) -> list[JudgedUnit]:
     """Judge some units of one network."""
+    # Some units may lack operators of the network.
     networks: Networks = {}
     known: dict[DocumentedResult, DocumentedResult] = {}
     found: list[JudgedUnit] = []
@@ -281,11 +282,12 @@ def _golden_only(row: Row) -> Verdict:
 
 
 def _network(rows: Sequence[Row], nodes: Sequence[GraphNode], networks: Networks) -> Network:
-    """Return the network of a unit; units with the same names share one."""
-    names = tuple(nodes), *((row.key, row.golden_key, row.label.op_type) for row in rows)
-    if names not in networks:
-        networks[names] = build_network(rows, nodes)
-    return networks[names]
+    """Return the network of a unit; units of these nodes with the same names share one."""
+    names = tuple([(row.key, row.golden_key, row.label.op_type) for row in rows])
+    network = networks.get(names)
+    if network is None:
+        network = networks[names] = build_network(rows, nodes)
+    return network
 
 
 def _verdict(row: Row, result: DocumentedResult, by_network: Verdict) -> Verdict:
