@@ -140,7 +140,8 @@ def test_graph_mode_by_several_processes(
     words = "compare", sample.target, sample.golden, "-m", "torchair", "-o"
     assert run(capsys, *words, tmp_path / "plain").code == 0
     monkeypatch.setattr(graph_tokens, "_MIN_PARALLEL_FILES", 0)
-    monkeypatch.setattr(graph_tokens, "_TOKENS_PER_JOB", 2)
+    monkeypatch.setattr(graph_tokens, "_MAX_TOKENS_PER_JOB", 2)
+    monkeypatch.setattr(graph_tokens, "_JOBS_PER_CORE", 1)
     monkeypatch.setattr(graph_tokens, "usable_cores", lambda: 2)
     monkeypatch.setattr(measuring, "measure_batch", refuse)
     with monkeypatch.context() as patch:

@@ -15,7 +15,7 @@ from opdiff.core.row_store import RowsFile
 from opdiff.pair.graph.token_graph import token_graph
 from opdiff.run import usable_cores
 from opdiff.workflows.compare.environments import graph_differences
-from opdiff.workflows.compare.graph_tokens import choose_workers, in_row_order, token_jobs
+from opdiff.workflows.compare.graph_tokens import choose_workers, in_row_order, token_jobs, tokens_per_job
 from opdiff.workflows.compare.graph_units import GraphTexts, as_rank, find_units, pair_ranks
 from opdiff.workflows.compare.input_checks import graph_problems, refuse_certain, refuse_fx_target
 from opdiff.workflows.compare.inputs import Inputs, PairBatch
@@ -126,7 +126,8 @@ def _batches(
 
     Many tokens are measured by the processes that read them, unless their pairs depend on other ranks.
     """
-    jobs = [token_jobs(unit, golden_kind, options.token) for unit in units]
+    max_tokens = tokens_per_job(units, options.workers or usable_cores())
+    jobs = [token_jobs(unit, golden_kind, options.token, max_tokens) for unit in units]
     all_jobs = [job for some in jobs for job in some]
     workers = choose_workers(all_jobs, options)
     if workers > 1 and division is None and measuring is not None and measuring.fits_workers:

@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from opdiff.workflows.compare.measuring import Measuring
     from opdiff.workflows.compare.options import CompareOptions
 
-# Tokens of a job, which has the text of its graph besides.
-_TOKENS_PER_JOB = 8
+# Most tokens of a job, which has the text of its graph besides.
+_MAX_TOKENS_PER_JOB = 8
+# With this many jobs for each core, all cores end at about the same time.
+_JOBS_PER_CORE = 8
 # With at least this many files, processes save more time than their start takes.
 _MIN_PARALLEL_FILES = 40_000
 _SLOT_ORDER = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
@@ -108,8 +110,14 @@ class TokenRows(Struct, frozen=True):
     nbytes: int
 
 
-def token_jobs(unit: RankGraph, golden_kind: GraphKind, token: int | None) -> list[TokenJob]:
-    """Return the jobs of one graph of one rank; of one token if a token is given."""
+def tokens_per_job(units: Iterable[RankGraph], workers: int) -> int:
+    """Return how many tokens a job has, so that so many workers have work until the end."""
+    count = sum(len(unit.target.tokens) for unit in units)
+    return max(1, min(count // (_JOBS_PER_CORE * workers), _MAX_TOKENS_PER_JOB))
+
+
+def token_jobs(unit: RankGraph, golden_kind: GraphKind, token: int | None, max_tokens: int) -> list[TokenJob]:
+    """Return the jobs of one graph of one rank, of up to so many tokens; of one token if a token is given."""
     golden = unit.golden.tokens if unit.golden is not None else {}
     tokens = [
         (
@@ -120,7 +128,7 @@ def token_jobs(unit: RankGraph, golden_kind: GraphKind, token: int | None) -> li
         for number, folders in unit.target.tokens.items()
         if token in (None, number)
     ]
-    parts = (tokens[start : start + _TOKENS_PER_JOB] for start in range(0, len(tokens), _TOKENS_PER_JOB))
+    parts = (tokens[start : start + max_tokens] for start in range(0, len(tokens), max_tokens))
     return [TokenJob(unit.text, tuple(part)) for part in parts]
 
 

@@ -9,11 +9,14 @@ import pytest
 
 from command_line import run
 from opdiff.core import row_store
+from opdiff.core.graph import TextGraph
 from opdiff.read import directory
+from opdiff.read.graph.tree import GraphFolders
 from opdiff.report import page_rows, saved_json
 from opdiff.report.page_rows import page_part
 from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.workflows.compare import graph_inputs, graph_tokens
+from opdiff.workflows.compare.graph_units import RankGraph
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +58,8 @@ def test_results_do_not_depend_on_where_rows_and_names_are_kept(
     monkeypatch.setattr(graph_inputs, "_PAIRS_PER_BATCH", 4)
     small = results(sample, tmp_path / "small", capsys, getattr(sample, golden))
     monkeypatch.setattr(graph_tokens, "_MIN_PARALLEL_FILES", 0)
-    monkeypatch.setattr(graph_tokens, "_TOKENS_PER_JOB", 2)
+    monkeypatch.setattr(graph_tokens, "_MAX_TOKENS_PER_JOB", 2)
+    monkeypatch.setattr(graph_tokens, "_JOBS_PER_CORE", 1)
     monkeypatch.setattr(graph_tokens, "usable_cores", lambda: 2)
     parallel = results(sample, tmp_path / "parallel", capsys, getattr(sample, golden))
     assert parallel[:2] == small[:2] == usual[:2]
@@ -115,3 +119,10 @@ def test_a_long_comparison_is_written_in_part(
     monkeypatch.setattr(page_rows.page_part, "__defaults__", (1,))
     results(sample, tmp_path / "out", capsys, sample.golden)
     assert list((tmp_path / "out").glob("report_*.html"))
+
+
+@pytest.mark.parametrize(("tokens", "workers", "expected"), [(1, 2, 1), (50, 2, 3), (500, 2, 8), (500, 64, 1)])
+def test_jobs_are_small_enough_for_all_workers(tokens: int, workers: int, expected: int) -> None:
+    folders = GraphFolders("graph", None, dict.fromkeys(range(tokens), ()))
+    unit = RankGraph(None, None, 0, TextGraph("", {}), folders, None)
+    assert graph_tokens.tokens_per_job([unit], workers) == expected
