@@ -93,7 +93,7 @@ def _largest_relative(sums: Sums) -> float:
 
 def _root(square: float, scale: int) -> float:
     """Return the root of a sum of squares of scaled numbers."""
-    return _scaled(sqrt(square), scale)
+    return _scaled(sqrt(square), scale) if scale else sqrt(square)
 
 
 def extra_metrics(sums: Sums) -> ExtraMetrics | None:
@@ -125,26 +125,27 @@ def _cosine_with_min_norms(sums: Sums, target: float, golden: float) -> float:
 
 def stats_of_sums(side: SideSums, dtype: str, shape: Shape, scale: int = 0) -> TensorStats:
     """Return the statistics of one side by its sums, whose numbers were divided by 2 to the power of `scale`."""
-    count = side.finite + side.nans + side.infs
+    infs = side.infs
+    count = side.finite + side.nans + infs
     if not count:
         return TensorStats(dtype=dtype, shape=shape)
     if side.nans:
-        return TensorStats(nan, nan, nan, nan, side.nans, side.infs, dtype=dtype, shape=shape)
+        return TensorStats(nan, nan, nan, nan, side.nans, infs, dtype=dtype, shape=shape)
     low = -inf if side.negative_infs else side.minimum
     high = inf if side.positive_infs else side.maximum
-    if side.infs:
+    if infs:
         mixed = side.positive_infs and side.negative_infs
         mean = nan if mixed else inf if side.positive_infs else -inf
         low = inf if low is None else low
         high = -inf if high is None else high
-        return TensorStats(low, high, mean, inf, 0, side.infs, dtype=dtype, shape=shape)
-    mean, norm = _scaled(side.total / count, scale), _root(side.squares, scale)
+        return TensorStats(low, high, mean, inf, 0, infs, dtype=dtype, shape=shape)
+    mean, norm = side.total / count, sqrt(side.squares)
+    if scale:
+        mean, norm = _scaled(mean, scale), _scaled(norm, scale)
     return TensorStats(low, high, mean, norm, 0, 0, "", dtype, shape)
 
 
 def _scaled(value: float, scale: int) -> float:
-    if not scale:
-        return value
     try:
         return ldexp(value, scale)
     except OverflowError:

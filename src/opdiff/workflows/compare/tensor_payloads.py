@@ -32,7 +32,7 @@ class Payloads:
     def __init__(
         self,
         found: Mapping[FileRange, Data | OSError] | None = None,
-        kept: Mapping[tuple[str, int], bytes] | None = None,
+        kept: Mapping[tuple[str, int, int], bytes] | None = None,
     ) -> None:
         self._found = found or {}
         kept = kept or {}
@@ -46,8 +46,9 @@ class Payloads:
         Raises:
             DumpError: the data could not be fetched, or its file is too short.
         """
-        if source.kept is not None:
-            return self._starts[source.path, source.offset]
+        start = self._starts.get((source.path, source.offset, source.nbytes))
+        if start is not None:
+            return start
         if not is_remote(source.path):
             return 0
         data = self._found[source]
@@ -85,7 +86,7 @@ def calls_of(jobs: Sequence[Job], max_pairs: int) -> Iterator[Sequence[Job]]:
 def fetch_payloads(pairings: Iterable[Pairing]) -> Payloads:
     """Return the payloads of some pairings; remote tensors are fetched."""
     sides = [source for pairing in pairings for source in _sources(pairing)]
-    kept = {(source.path, source.offset): source.kept for source in sides if source.kept is not None}
+    kept = {(source.path, source.offset, source.nbytes): data for source in sides if (data := source.kept) is not None}
     sources = dict.fromkeys([source for source in sides if is_remote(source.path)])
     if not sources:
         return Payloads({}, kept)
