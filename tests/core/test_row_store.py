@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 from concurrent.futures import ProcessPoolExecutor
@@ -160,3 +161,14 @@ def test_blocks_that_cannot_be_stored_keep_their_data(tmp_path: Path) -> None:
     assert store_blocks(blocks, str(tmp_path / "missing")) == blocks
     kept = tuple(encode_blocks([make_row(1 << 70).label]))
     assert store_blocks(kept, RowsFile(str(tmp_path)).path) == kept
+
+
+@pytest.mark.usefixtures("small")
+def test_a_full_disk_is_named_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", fail)
+    with pytest.raises(OSError, match="No space left") as caught:
+        stored(tuple(map(make_row, range(20))), tmp_path)
+    assert caught.value.filename == str(tmp_path / "new")

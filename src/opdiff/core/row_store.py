@@ -164,7 +164,8 @@ class RowsFile:
 
         if folder:
             make_folder(folder)
-        descriptor, path = tempfile.mkstemp(prefix=".opdiff-rows-", dir=folder or None)
+        self.folder = folder or tempfile.gettempdir()
+        descriptor, path = tempfile.mkstemp(prefix=".opdiff-rows-", dir=self.folder)
         os.unlink(path)
         self.path = f"/proc/{os.getpid()}/fd/{descriptor}"
         weakref.finalize(self, os.close, descriptor)
@@ -280,9 +281,16 @@ class StoredValues(Sequence[_T]):
         if file is not None and file not in self._files:
             self._files.append(file)
         for block in blocks:
-            extent = block.stored or _append(self.path, block.data)
+            extent = block.stored or self._store(block.data)
             self._blocks.append(_StoredBlock(extent, block.count, first or {}, block.kept))
             self._starts.append(self._starts[-1] + block.count)
+
+    def _store(self, data: bytes) -> Extent:
+        try:
+            return _append(self.path, data)
+        except OSError as error:
+            # Its path says nothing to users.
+            raise OSError(error.errno, error.strerror, self._files[0].folder) from error
 
     def beside(self, kind: type[_V]) -> StoredValues[_V]:
         """Return an empty sequence of other values in the same file."""
