@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 from command_line import COMMAND, run, run_outside
 from dump_files import TIME, add, dump, tensor
 from opdiff.cli import cmd_inspect
-from opdiff.cli.terminal import Progress, counted, json_text, printable, table
-from opdiff.core.formatting import size
+from opdiff.cli.terminal import Progress, counted, json_text, table
+from opdiff.core.formatting import printable, size
 from opdiff.report.columns import columns_of
 from opdiff.sample import write_sample
 

@@ -18,7 +18,7 @@ from opdiff.core.reasons import Language, because, render
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.changes import find_changes
 from opdiff.report.html_page import write_html
-from opdiff.report.printable import printable
+from opdiff.report.page_text import page_text
 from page_data import PageData, pack, raw_document, sentences, unpacked
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_changes_are_included_if_given() -> None:
 def test_every_comparison_can_be_packed(made: Comparison) -> None:
     page = PageData.of(made)
     assert sum(page.document["blocks"]) == len(page.column("rows", "level")) == len(made.rows)
-    assert page.block_texts("rows", "target") == [printable(row.label.target) for row in made.rows]
+    assert page.block_texts("rows", "target") == [page_text(row.label.target) for row in made.rows]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opdiff.report.packing import Packer
-from opdiff.report.printable import printable
+from opdiff.report.page_text import page_text
 from page_data import numbers, unpacked
 
 
@@ -93,7 +93,7 @@ def test_equal_strings_are_stored_once(texts: list[str]) -> None:
     column = packer.texts(texts)
     document, data = unpacked(packer.packed({}))
     found = [document["texts"][int(index or 0)] for index in numbers(column, data)]
-    assert found == list(map(printable, texts))
+    assert found == list(map(page_text, texts))
     assert len(document["texts"]) == len(set(texts))
 
 

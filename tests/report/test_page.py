@@ -16,7 +16,7 @@ from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import Language, Reason, because, catalogue, quoted, render, template
 from opdiff.report.html_page import PAGE
 from opdiff.report.page_reasons import ReasonEncoder
-from opdiff.report.printable import printable
+from opdiff.report.page_text import page_text
 
 ROOT = Path(__file__).parent.parent.parent
 WEB = ROOT / "web"
@@ -81,7 +81,7 @@ def test_page_renders_the_same_sentences_as_python(build_folder: Path, language:
     """)
     node(build_folder, "say.mjs")
     shown = json.loads((build_folder / "shown.json").read_text(encoding="utf-8"))
-    assert shown == [printable(render(reason, language)) for reason in known]
+    assert shown == [page_text(render(reason, language)) for reason in known]
 
 
 def test_content_security_policy() -> None:

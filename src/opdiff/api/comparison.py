@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from opdiff.core.comparison import Mode
 from opdiff.core.errors import UsageError
+from opdiff.core.formatting import printable
 from opdiff.core.reasons import because, render
 from opdiff.report.flat import flat_table
 from opdiff.report.html_page import write_html
 from opdiff.report.notebook_html import notebook_html
 from opdiff.report.offline_table import offline_table
 from opdiff.report.plots import plot_curve, plot_heatmap, plot_histogram
-from opdiff.report.printable import visible
 from opdiff.report.saved_json import save
 from opdiff.report.summary_text import outcome_text, summary_lines
 from opdiff.report.table import write_csv
@@ -105,7 +105,7 @@ class Comparison:
     def __repr__(self) -> str:
         coverage = self.coverage
         compared = f"{coverage.compared} of {coverage.operators} operators compared"
-        return f"<opdiff.Comparison: {visible(outcome_text(self.values))}; {compared}>"
+        return f"<opdiff.Comparison: {printable(outcome_text(self.values))}; {compared}>"
 
     def _repr_html_(self) -> str:
         return notebook_html(self.values)

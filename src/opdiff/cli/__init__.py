@@ -14,8 +14,9 @@ from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import choose_language, language, said
 from opdiff.cli.parsers import parse_command
 from opdiff.cli.streams import prepare_streams
-from opdiff.cli.terminal import choose_colour, printable
+from opdiff.cli.terminal import choose_colour
 from opdiff.core.errors import OpdiffError, PluginError, UsageError
+from opdiff.core.formatting import printable
 from opdiff.core.reasons import render
 from opdiff.core.remote.urls import without_secrets
 

@@ -9,9 +9,9 @@ from opdiff.cli.arguments import add_json, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import said
 from opdiff.cli.model_options import named_shapes
-from opdiff.cli.terminal import note_owner, printable, write_json
+from opdiff.cli.terminal import note_owner, write_json
 from opdiff.core.errors import UsageError
-from opdiff.core.formatting import size
+from opdiff.core.formatting import printable, size
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
 

@@ -239,7 +239,7 @@ def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
 
 
 def _run_mapping(options: CompareOptions) -> int:
-    from opdiff.cli.terminal import printable
+    from opdiff.core.formatting import printable
     from opdiff.core.pairing import Pairing
     from opdiff.workflows.compare.inputs import ComparisonProblem
     from opdiff.workflows.compare.outputs import write_pairs
@@ -274,7 +274,8 @@ def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int
 
 def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
     from opdiff.cli.compare_text import result_lines
-    from opdiff.cli.terminal import Progress, open_page, printable
+    from opdiff.cli.terminal import Progress, open_page
+    from opdiff.core.formatting import printable
     from opdiff.core.reasons import Language, because, render
     from opdiff.workflows.compare.inputs import ComparisonProblem
     from opdiff.workflows.compare.pipeline import compare_and_write

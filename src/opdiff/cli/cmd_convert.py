@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from opdiff.cli.arguments import add_cache, add_cluster, add_custom, add_jobs, add_json, check_cluster, is_on_host
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import in_language, said
-from opdiff.cli.terminal import Progress, note_owner, printable, write_json
+from opdiff.cli.terminal import Progress, note_owner, write_json
 from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.formatting import size
+from opdiff.core.formatting import printable, size
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         return _run_torchair(args.directory, force=args.force)
     if args.stages:
         return _run_stages(args.directory, args.stages, force=args.force)
-    from opdiff.cli.terminal import printable
+    from opdiff.core.formatting import printable
     from opdiff.sample import write_sample
 
     sample = write_sample(args.directory, overwrite=args.force)
@@ -75,8 +75,8 @@ def _print_sizes(*paths: str) -> None:
 def _run_torchair(directory: str, *, force: bool) -> int:
     from opdiff.cli.cmd_compare import compare_and_report
     from opdiff.cli.report_options import MessageOptions
-    from opdiff.cli.terminal import printable
     from opdiff.core.comparison import Mode
+    from opdiff.core.formatting import printable
     from opdiff.sample.graph_mode import FAULTY_OPERATOR, FAULTY_TOKEN, write_graph_sample
     from opdiff.workflows.compare.options import CompareOptions
 
@@ -97,7 +97,7 @@ def _run_torchair(directory: str, *, force: bool) -> int:
 def _run_stages(directory: str, fault: str, *, force: bool) -> int:
     from opdiff.cli.cmd_stages import run_stages
     from opdiff.cli.report_options import MessageOptions
-    from opdiff.cli.terminal import printable
+    from opdiff.core.formatting import printable
     from opdiff.sample.stages import STAGE_FAULTS, write_stage_sample
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.stages.options import StagesOptions

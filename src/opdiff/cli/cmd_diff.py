@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
     from opdiff.cli.style import styled
-    from opdiff.cli.terminal import printable, write_json
+    from opdiff.cli.terminal import write_json
+    from opdiff.core.formatting import printable
     from opdiff.report.changes import find_changes
     from opdiff.report.html_page import write_html
     from opdiff.workflows.compare.saved import load_saved

@@ -9,9 +9,9 @@ from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import said
 from opdiff.cli.model_options import add_input_data, given_inputs, run_model
-from opdiff.cli.terminal import printable, write_json
+from opdiff.cli.terminal import write_json
 from opdiff.core.errors import UsageError
-from opdiff.core.formatting import size
+from opdiff.core.formatting import printable, size
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from opdiff.cli.language import in_language, said, worded
 from opdiff.cli.terminal import (
     Progress,
     json_text,
-    printable,
     shown_counts,
     shown_shape,
     table,
@@ -20,7 +19,7 @@ from opdiff.cli.terminal import (
 )
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError
-from opdiff.core.formatting import size
+from opdiff.core.formatting import printable, size
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:

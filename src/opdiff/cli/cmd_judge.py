@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Judge, print, and return the exit code."""
     from opdiff.cli.compare_text import next_lines
     from opdiff.cli.style import styled
-    from opdiff.cli.terminal import printable
+    from opdiff.core.formatting import printable
     from opdiff.report.saved_json import save
     from opdiff.report.summary_text import summary_lines
     from opdiff.workflows.compare.rejudging import judge_again

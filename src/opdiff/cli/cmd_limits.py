@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the limits, or check a file, and return the exit code."""
-    from opdiff.cli.terminal import printable
+    from opdiff.core.formatting import printable
     from opdiff.workflows.limits_file import find_limits, limits_text
 
     if not args.check:

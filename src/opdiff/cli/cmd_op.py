@@ -21,8 +21,9 @@ from opdiff.cli.arguments import (
 )
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import said, worded
-from opdiff.cli.terminal import Progress, note_owner, printable, write_json
+from opdiff.cli.terminal import Progress, note_owner, write_json
 from opdiff.core.atomic_file import make_folder
+from opdiff.core.formatting import printable
 from opdiff.core.reasons import because
 from opdiff.report.columns import columns_of, padded, wrapped_lines
 

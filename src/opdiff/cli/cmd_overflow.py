@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from opdiff.cli.arguments import add_json, add_output, integer
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import in_language, said, worded
-from opdiff.cli.terminal import Progress, note_owner, printable, write_json
+from opdiff.cli.terminal import Progress, note_owner, write_json
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import UsageError
+from opdiff.core.formatting import printable
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:

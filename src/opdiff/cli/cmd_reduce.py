@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, is_on_host
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import in_language, said
-from opdiff.cli.terminal import Progress, printable, write_json
+from opdiff.cli.terminal import Progress, write_json
 from opdiff.core.errors import UsageError
-from opdiff.core.formatting import size
+from opdiff.core.formatting import printable, size
 from opdiff.core.reasons import because
 from opdiff.core.remote.hosts import host_of, host_url, path_of
 from opdiff.core.tensor_stats import INFORMATION

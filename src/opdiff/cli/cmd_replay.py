@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, is_on_host, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.model_options import named_shapes
-from opdiff.cli.terminal import Progress, printable, table, write_json
+from opdiff.cli.terminal import Progress, table, write_json
 from opdiff.core.errors import UsageError
+from opdiff.core.formatting import printable
 from opdiff.core.reasons import Language, Reason, because, render
 from opdiff.core.remote.hosts import host_url
 

@@ -48,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the reports, and return the exit code."""
-    from opdiff.cli.terminal import open_page, printable
+    from opdiff.cli.terminal import open_page
+    from opdiff.core.formatting import printable
     from opdiff.workflows.compare.saved import load_saved, saved_files
 
     files = saved_files(args.saved)

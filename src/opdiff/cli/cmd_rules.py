@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from opdiff.cli.arguments import require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import in_language, said
-from opdiff.cli.terminal import printable
 from opdiff.core.errors import UsageError
+from opdiff.core.formatting import printable
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:

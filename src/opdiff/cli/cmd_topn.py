@@ -12,8 +12,9 @@ from msgspec.structs import asdict
 from opdiff.cli.arguments import add_json, add_output, integer, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import said
-from opdiff.cli.terminal import Progress, note_owner, printable, table, write_json
+from opdiff.cli.terminal import Progress, note_owner, table, write_json
 from opdiff.core.atomic_file import make_folder
+from opdiff.core.formatting import printable
 from opdiff.core.reasons import Language, Reason, because, render
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from opdiff.cli.arguments import integer
 from opdiff.cli.language import in_language, said
-from opdiff.cli.terminal import Progress, printable
+from opdiff.cli.terminal import Progress
 from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
+from opdiff.core.formatting import printable
 from opdiff.core.reasons import because, quoted
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from opdiff.cli.language import in_language, said, worded
-from opdiff.cli.terminal import printable, shown_counts, shown_shape, table
-from opdiff.core.formatting import size
+from opdiff.cli.terminal import shown_counts, shown_shape, table
+from opdiff.core.formatting import printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

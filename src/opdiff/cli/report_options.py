@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.cli.language import language, said
-from opdiff.cli.terminal import printable, write_document
+from opdiff.cli.terminal import write_document
 from opdiff.core.errors import UsageError
+from opdiff.core.formatting import printable
 from opdiff.core.judgement import Level
 from opdiff.core.reasons import Language, because, render
 from opdiff.report import FORMS

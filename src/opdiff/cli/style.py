@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from opdiff.cli.terminal import columns, is_coloured, printable
+from opdiff.cli.terminal import columns, is_coloured
+from opdiff.core.formatting import printable
 from opdiff.core.reasons import Reason, render
 from opdiff.report.columns import columns_of, cut_middle
 from opdiff.report.summary_text import Tone

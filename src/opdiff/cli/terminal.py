@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from opdiff.cli.language import language, said, worded
 from opdiff.core.atomic_file import find_other_owner, open_atomic
-from opdiff.core.formatting import size
+from opdiff.core.formatting import printable, size
 from opdiff.core.reasons import Reason, because, render
 
 if TYPE_CHECKING:
@@ -56,11 +56,6 @@ def console() -> Console:
     width = None if sys.stdout.isatty() else _PIPED_WIDTH
     colours: Literal["standard"] | None = "standard" if is_coloured() else None
     return Console(width=width, color_system=colours, highlight=False, markup=False, emoji=False, soft_wrap=False)
-
-
-def printable(text: str) -> str:
-    """Escape control characters and lone surrogates, so that strings from files are safe to print."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def write_json(path: str, values: object) -> None:

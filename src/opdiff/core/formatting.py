@@ -1,4 +1,4 @@
-"""Formatting of numbers for display."""
+"""Formatting of numbers and names for display."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ def format_number(value: float | None) -> str:
     # Most numbers are not exact with six decimals, and the first condition shows it without formatting them.
     is_rounded = 1e-3 < magnitude * 1e6 % 1.0 < 0.999 or float(f"{value:.6f}") != value
     return f"{value:.5e}" if is_rounded else f"{value:.6f}"
+
+
+def printable(text: str) -> str:
+    """Escape control characters and lone surrogates: strings from files stay on their line and are safe to print."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def size(nbytes: int) -> str:

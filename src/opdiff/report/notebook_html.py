@@ -8,10 +8,10 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from opdiff.core.formatting import printable
 from opdiff.core.judgement import LEVELS, Level, Outcome
 from opdiff.core.reasons import render
 from opdiff.report.curve import MAX_DISTANCE, MIN_DISTANCE, curve_points, height
-from opdiff.report.printable import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ def notebook_html(comparison: Comparison) -> str:
 
 
 def _safe(text: str) -> str:
-    return escape(visible(text))
+    return escape(printable(text))
 
 
 def _headline(comparison: Comparison) -> str:

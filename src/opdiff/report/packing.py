@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.report.arrays import BYTE_ORDER, ArrayWriter, pack_integers, pack_numbers
 from opdiff.report.page_reasons import ReasonEncoder
-from opdiff.report.printable import printable
+from opdiff.report.page_text import page_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -96,7 +96,7 @@ class Packer:
         """
         own = list(islice(self._text_numbers, self._known_count, None)) if self._stores_texts else []
         shared = len(self._text_numbers) - len(own)
-        texts = [printable(text) if isinstance(text, str) else self._reasons.encode_all(text) for text in own]
+        texts = [page_text(text) if isinstance(text, str) else self._reasons.encode_all(text) for text in own]
         added = {"texts": texts, "templates": self._reasons.templates, "shared": shared}
         return self._arrays.compressed(document | added)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.reasons import Language, Reason, depends_on_language, is_known, render, show, template
-from opdiff.report.printable import printable
+from opdiff.report.page_text import page_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,13 +53,13 @@ class ReasonEncoder:
     def _value(self, fact: Fact, spec: str) -> object:
         """Return a nested reason, several of them, a string, or one string for each language."""
         if not depends_on_language(fact, spec):
-            return printable(show(fact, spec))
+            return page_text(show(fact, spec))
         if isinstance(fact, Reason):
             return self.encode(fact)
         if isinstance(fact, tuple) and fact and isinstance(fact[0], Reason):
             return {"all": self.encode_all(item for item in fact if isinstance(item, Reason))}
-        english = printable(show(fact, spec))
-        chinese = printable(show(fact, spec, Language.CHINESE))
+        english = page_text(show(fact, spec))
+        chinese = page_text(show(fact, spec, Language.CHINESE))
         return english if english == chinese else {"en": english, "zh": chinese}
 
 

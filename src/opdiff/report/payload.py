@@ -15,9 +15,9 @@ from opdiff.core.reasons import because
 from opdiff.report.graph_payload import pack_graph_mode, pack_networks
 from opdiff.report.network_payload import pack_nodes
 from opdiff.report.packing import Packer
+from opdiff.report.page_text import page_text
 from opdiff.report.parts import PartFile, part_reference, row_parts
 from opdiff.report.picture_payload import pack_picture
-from opdiff.report.printable import printable
 from opdiff.report.row_payload import pack_rows
 from opdiff.report.row_summary import RowSummary, summarize
 from opdiff.report.summary_text import first_bad_operator
@@ -114,14 +114,14 @@ def _offline_nodes(comparison: Comparison) -> Sequence[GraphNode]:
 
 
 def _side(side: Side) -> dict[str, object]:
-    return {"path": printable(side.path), "kind": str(side.kind), "quantized": side.quantized}
+    return {"path": page_text(side.path), "kind": str(side.kind), "quantized": side.quantized}
 
 
 def _story(comparison: Comparison, packer: Packer) -> dict[str, Any]:
     judgement = comparison.judgement
     return {
-        "first": printable(first_bad_operator(comparison)),
-        "only": printable(_only_bad_operator(comparison)),
+        "first": page_text(first_bad_operator(comparison)),
+        "only": page_text(_only_bad_operator(comparison)),
         "headline": _headline(judgement),
         "advice": packer.sentences(_shown_advice(judgement)),
         "findings": [_finding(comparison, finding, packer) for finding in judgement.findings],
@@ -154,20 +154,20 @@ def _headline(judgement: Judgement) -> str:
 
 def _finding(comparison: Comparison, finding: Finding, packer: Packer) -> dict[str, Any]:
     return {
-        "operator": printable(finding.operator),
-        "type": printable(finding.op_type),
-        "tensor": printable(finding.tensor),
+        "operator": page_text(finding.operator),
+        "type": page_text(finding.op_type),
+        "tensor": page_text(finding.tensor),
         "level": LEVELS.index(finding.level),
-        "kind": printable(finding.kind),
+        "kind": page_text(finding.kind),
         "evidence": packer.sentences(finding.evidence),
         "remedies": packer.sentences(finding.remedies),
-        "command": printable(next_command(comparison, finding)) if finding.missing is None else "",
+        "command": page_text(next_command(comparison, finding)) if finding.missing is None else "",
         "share": _finite(finding.share),
-        "path": [*map(printable, finding.path)],
-        "before": [*map(printable, finding.before)],
+        "path": [*map(page_text, finding.path)],
+        "before": [*map(page_text, finding.before)],
         "missing": finding.missing is not None,
         "proved": finding.is_proved,
-        "passes": [*map(printable, (*finding.passes, *finding.buffer_passes))],
+        "passes": [*map(page_text, (*finding.passes, *finding.buffer_passes))],
     }
 
 
@@ -175,7 +175,7 @@ def _profile(profile: Profile, packer: Packer) -> dict[str, Any]:
     return {
         "row": profile.row,
         "axis": profile.axis,
-        "label": printable(profile.label),
+        "label": page_text(profile.label),
         "extent": profile.extent,
         "width": profile.width,
         "sampledShare": _finite(profile.sampled_share),

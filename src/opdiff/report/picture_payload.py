@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.pictures import MAX_CODE
-from opdiff.report.printable import printable
+from opdiff.report.page_text import page_text
 
 if TYPE_CHECKING:
     from typing import Any
@@ -19,7 +19,7 @@ def pack_picture(picture: TensorPicture, packer: Packer) -> dict[str, Any]:
     return {
         "row": picture.row,
         "shape": picture.shape,
-        "labels": printable(picture.labels),
+        "labels": page_text(picture.labels),
         "axes": picture.axes,
         "extents": picture.extents,
         "cell": picture.cell,

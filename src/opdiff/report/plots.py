@@ -10,7 +10,7 @@ from opdiff.core.errors import UsageError
 from opdiff.core.metrics import RELATIVE_EDGES
 from opdiff.core.reasons import because
 from opdiff.report.curve import MAX_DISTANCE, MIN_DISTANCE, curve_points
-from opdiff.report.printable import printable
+from opdiff.report.page_text import page_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ def plot_histogram(rows: Sequence[Row], name: str, ax: Axes | None = None) -> Ax
     labels = ["equal", f"< {RELATIVE_EDGES[0]:.0e}", *(f"≥ {edge:.0e}" for edge in RELATIVE_EDGES)]
     ax.bar(range(len(counts)), counts)
     ax.set_xticks(range(len(counts)), labels, rotation=60, ha="right", fontsize="small")
-    ax.set(title=printable(name), ylabel="elements", xlabel="relative error")
+    ax.set(title=page_text(name), ylabel="elements", xlabel="relative error")
     return ax
 
 
@@ -76,7 +76,7 @@ def plot_heatmap(comparison: Comparison, ax: Axes | None = None) -> Axes:
         raise UsageError(because("report.no_heat_map"))
     ax = _axes(ax)
     image = ax.imshow(heat.values, aspect="auto", cmap="viridis", interpolation="nearest")
-    ax.set_yticks(range(len(heat.rows)), [printable(label) for label in heat.rows], fontsize="small")
+    ax.set_yticks(range(len(heat.rows)), [page_text(label) for label in heat.rows], fontsize="small")
     places = range(0, len(heat.columns), -(-len(heat.columns) // _MAX_TICKS))
     ax.set_xticks(places, [heat.columns[place] for place in places])
     ax.set_xlabel("token" if is_graph else "position along the axis")

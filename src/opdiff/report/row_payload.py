@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from opdiff.core.reasons import quoted
 from opdiff.report.graph_payload import graph_mode_columns
 from opdiff.report.offline_table import reservations
+from opdiff.report.page_text import page_text
 from opdiff.report.parts import map_distinct
-from opdiff.report.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,5 +139,5 @@ def _custom(rows: Sequence[Row], packer: Packer) -> list[dict[str, Any]]:
     names = dict.fromkeys(name for row in rows for name, _, _ in row.custom)
     values = [{name: value for name, value, _ in row.custom} for row in rows] if names else []
     return [
-        {"name": printable(name), "values": packer.texts([value.get(name, "") for value in values])} for name in names
+        {"name": page_text(name), "values": packer.texts([value.get(name, "") for value in values])} for name in names
     ]

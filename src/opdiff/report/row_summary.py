@@ -16,7 +16,7 @@ from opdiff.core.comparison import DataMode
 from opdiff.core.judgement import LEVELS, Level, Origin
 from opdiff.core.reasons import kind_of
 from opdiff.core.tensor import Slot
-from opdiff.report.printable import printable
+from opdiff.report.page_text import page_text
 from opdiff.report.row_payload import row_reasons
 from opdiff.report.summary_text import has_no_counterpart
 
@@ -140,7 +140,7 @@ class RowSummary:
             "blocks": self._block_lengths,
             "rows": {name: packer.codes(bytes(column)) for name, column in self._columns.items()},
             "unitRuns": self._unit_runs,
-            "types": sorted(map(printable, filter(None, self._op_types))),
+            "types": sorted(map(page_text, filter(None, self._op_types))),
             "missing": {
                 "kind": packer.integers(self._row_kinds),
                 "kinds": [packer.sentences(reasons) for _, reasons in self._kinds.values()],

@@ -13,7 +13,7 @@ _ESCAPES = {
 }  # fmt: skip
 
 
-def printable(text: str) -> str:
+def page_text(text: str) -> str:
     """Escape invisible characters and bytes that are not UTF-8.
 
     File names may contain them, also direction marks that reorder characters; escaped, no name can look like another.
@@ -21,8 +21,3 @@ def printable(text: str) -> str:
     if text.isascii():
         return text
     return text.encode(errors="backslashreplace").decode().translate(_ESCAPES)
-
-
-def visible(text: str) -> str:
-    """Escape every character that is not printable, so that a text stays on its line."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
