@@ -13,6 +13,8 @@ from opdiff.core.tensor import Slot
 _WORD = r"[^./\\\s\x00-\x1f\x7f]+"
 _DIGITS = r"[0-9]{1,255}"
 _DUMP = re.compile(rf"({_WORD})\.({_WORD})((?:\.{_DIGITS}){{2,7}})(\.csv|\.npz|_min_max\.npz)?")
+# The usual form, with a name, task, stream and timestamp.
+_USUAL_DUMP = re.compile(rf"({_WORD})\.({_WORD})\.([0-9]{{1,13}})\.([0-9]{{1,13}})\.([0-9]{{14,255}})")
 _GOLDEN = re.compile(rf"([^/\\\x00-\x1f\x7f]+?)\.([0-9]{{1,9}})(?:\.({_DIGITS}))?\.(npy|npz|pb|quant)")
 _FX = re.compile(rf"([^/.-]+)-([^/]+?)\.(INPUT|OUTPUT)\.({_DIGITS})(?:\.({_DIGITS}))?\.({_DIGITS})\.npy")
 _FX_SLOTS = {"INPUT": Slot.INPUT, "OUTPUT": Slot.OUTPUT}
@@ -160,6 +162,10 @@ def parse_name(name: str) -> FileName | None:
 
 def parse_dump_name(name: str) -> DumpName | None:
     """Parse the base name of an NPU dump file; `None` for other names."""
+    usual = _USUAL_DUMP.fullmatch(name)
+    if usual is not None and not usual[2].isdecimal():
+        op_type, op_name, task_id, stream_id, timestamp = usual.groups()
+        return DumpName(op_type, op_name, int(task_id), int(stream_id), int(timestamp))
     if (exception := _parse_exception(name)) is not None:
         return exception
     match = _DUMP.fullmatch(name)
