@@ -59,7 +59,7 @@ def _read_ge(entries: Iterable[Entry]) -> TokenDump:
     for name, group in read_ahead([*groups.items()], lambda item: (entry.path for entry in item[1])):
         chosen, others = _select_files(group)
         operators[name] = _ge_operator(name, chosen)
-        if len(chosen) == 1:
+        if others:
             reason = because("read.dumped_again", op=name, count=len(others) + 1)
             duplicates += [(_ge_operator(name, [other]), reason) for other in others]
     return TokenDump(GraphKind.GE, operators, tuple(duplicates), tuple(skipped))
