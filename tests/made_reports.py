@@ -16,8 +16,8 @@ from opdiff.core.metrics import DocumentedMetrics
 from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.judge import judge
 from opdiff.judge.advice import remedies_of
+from opdiff.judge.comparison_judgement import judge
 from opdiff.judge.coverage import coverage_of
 from opdiff.judge.network import build_network
 from opdiff.measure.pictures import SampledValues, draw_picture

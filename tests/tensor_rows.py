@@ -11,7 +11,7 @@ from opdiff.core import dtypes
 from opdiff.core.comparison import GraphNode, ModelGraph, Row, SideInfo
 from opdiff.core.pairing import OpLabel
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.judge import judge
+from opdiff.judge.comparison_judgement import judge
 from opdiff.measure.metrics import metrics_of
 from opdiff.measure.reference.blocks import measure
 

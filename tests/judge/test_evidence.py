@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from opdiff.core.comparison import GraphNode, ModelGraph
 from opdiff.core.explanation import Explanation, ExplanationKind
 from opdiff.core.reasons import because
-from opdiff.judge import judge
+from opdiff.judge.comparison_judgement import judge
 from opdiff.measure.error_examination import measure_error_facts
 from tensor_rows import numbers, row
 

@@ -16,8 +16,8 @@ from opdiff.core.judgement import ErrorKind
 from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import Language, because, catalogue, quoted, render
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.judge import judge
 from opdiff.judge.advice import kind_name, remedies_of
+from opdiff.judge.comparison_judgement import judge
 from tensor_rows import judge_rows, numbers, row
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ _FX_SLOTS = {"INPUT": Slot.INPUT, "OUTPUT": Slot.OUTPUT}
 _CONVERTED = rf"(.+)\.(input|output)\.({_DIGITS})(?:\.[0-9x]+)?\.npy"
 # Dump of a kernel that failed: stream, task, type and number of the core, and a date to the millisecond.
 _DATE_MS = r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])[0-9]{9}"
-_EXCEPTION = re.compile(rf"({_WORD})\.({_DIGITS})\.({_DIGITS})\.{_DIGITS}\.{_DIGITS}\.({_DATE_MS})")
+_EXCEPTION = rf"({_WORD})\.({_DIGITS})\.({_DIGITS})\.{_DIGITS}\.{_DIGITS}\.({_DATE_MS})"
 _EXCEPTION_INFO = rf"(exception_info)\.({_DIGITS})\.({_DIGITS})(?:\.{_DIGITS})*?\.([0-9]{{14,255}})"
 _DIGITS_ONLY = rf"{_DIGITS}(?:\.npy)?"
 _LXSLICE = r"_lxslice([0-9]+)"
@@ -232,8 +232,10 @@ def _timestamp_index(numbers: list[str]) -> int | None:
 
 def _parse_exception(name: str) -> DumpName | None:
     """Parse the name of an exception dump, which has a kernel in place of type and name of the operator."""
-    is_info = name.startswith("exception_info.")
-    match = re.fullmatch(_EXCEPTION_INFO, name) if is_info else _EXCEPTION.fullmatch(name)
+    # Its second field is a number, and most names of operators do not begin with a digit.
+    if not name.partition(".")[2][:1].isdigit():
+        return None
+    match = re.fullmatch(_EXCEPTION_INFO if name.startswith("exception_info.") else _EXCEPTION, name)
     if match is None:
         return None
     kernel, stream, task, timestamp = match.groups()

@@ -17,7 +17,7 @@ from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.core.tensor_stats import TensorStats
-from opdiff.judge import judge
+from opdiff.judge.comparison_judgement import judge
 
 # The largest number of the target; that of the golden tensor is 1.
 GREEN, YELLOW, RED = 1.0, 1.02, 2.0

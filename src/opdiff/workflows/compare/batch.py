@@ -8,6 +8,7 @@ The kernel gets the strides of each layout. Pairs whose layouts strides cannot e
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
@@ -80,7 +81,8 @@ class Summed(Struct, frozen=True):
 def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterator[Summed | Reason | None]:
     """Yield the sums of every job in order, or why there are none; `None` if the kernel does not support the pair.
 
-    While the kernel measures some pairs, the next pairs are prepared, and earlier results are yielded.
+    While the kernel measures some pairs, the next pairs are prepared, and earlier results are yielded. While it
+    measures the last ones, the modules of the later stages are imported.
     """
     # Layers of a network repeat: pairs with equal descriptions are aligned once.
     known: dict[object, _Aligned | OpdiffError | None] = {}
@@ -104,6 +106,7 @@ def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterato
             if done is not None:
                 yield from _results(done)
         if running is not None:
+            import_module("opdiff.workflows.compare.later_stages")
             running.wait(progress)
             yield from _results(running)
     finally:

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from opdiff.align.custom import Conversions
-    from opdiff.core.comparison import Row
+    from opdiff.core.comparison import ModelGraph, Row
     from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Reason
     from opdiff.core.row_store import EncodedRows
     from opdiff.measure.custom import Metric
     from opdiff.run.cluster import Cluster
+    from opdiff.workflows.compare.lazy_pairs import LazyPairs
     from opdiff.workflows.compare.options import CompareOptions
 
     Progress = Callable[[int, int], None]
@@ -114,6 +115,24 @@ class MeasuredBlocks(Struct, frozen=True):
     rows: EncodedRows
     defects: tuple[str, ...]
     pairs: Sequence[PairingResult | None]
+
+
+class MeasuredInputs(Struct, frozen=True):
+    """The measured rows of a comparison, with the pairs, networks and remarks of all batches.
+
+    Attributes:
+        rows: the rows.
+        pairs: the pair of each row whose tensors may have to be read again.
+        graphs: networks of the target.
+        notes: remarks about the inputs.
+        defects: tracebacks of unexpected errors.
+    """
+
+    rows: Sequence[Row]
+    pairs: LazyPairs
+    graphs: tuple[ModelGraph, ...]
+    notes: tuple[Reason, ...]
+    defects: tuple[str, ...]
 
 
 def align_and_measure(pairs: Sequence[PairingResult], measuring: Measuring, progress: Progress) -> MeasuredRows:

@@ -1,45 +1,33 @@
 """A comparison from the dumps to its reports, for both modes: read → pair → align → measure → judge → report.
 
 options ──read_inputs──► Inputs ──paired_batches──► pairs ──align_and_measure──► rows
-rows ──judge──► Comparison ──replay_suspects──► Comparison ──write_outputs──► files
+rows ──judge_inputs──► Comparison ──replay_suspects──► Comparison ──write_outputs──► files
 """
 
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core import filesystem
-from opdiff.core.comparison import Comparison, TableView
-from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.row_store import RowStore
-from opdiff.judge import judge
 from opdiff.workflows.cluster import find_cluster, path_for_workers
-from opdiff.workflows.compare.environments import dtype_differences, environment_note
-from opdiff.workflows.compare.examined_tensors import find_error_facts
 from opdiff.workflows.compare.inputs import ComparisonProblem, read_inputs
 from opdiff.workflows.compare.kept_pairs import KeptPairsLimit
 from opdiff.workflows.compare.lazy_pairs import LazyPairs
-from opdiff.workflows.compare.measuring import Measuring, align_and_measure
-from opdiff.workflows.compare.outputs import find_environment, row_mapper, write_outputs
-from opdiff.workflows.compare.pictures import PictureBounds, find_pictures
-from opdiff.workflows.compare.profiles import find_profiles
-from opdiff.workflows.compare.rejudging import with_input_advice
-from opdiff.workflows.compare.replays import replay_suspects
+from opdiff.workflows.compare.measuring import MeasuredInputs, Measuring, align_and_measure
+from opdiff.workflows.compare.pictures import PictureBounds
 from opdiff.workflows.limits_file import find_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from opdiff.core.comparison import ModelGraph, Row
+    from opdiff.core.comparison import Comparison, ModelGraph
     from opdiff.core.pairing import PairingResult
-    from opdiff.core.reasons import Reason
-    from opdiff.judge.limits import Limits
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.compare.input_reader import InputReader
     from opdiff.workflows.compare.inputs import Inputs
@@ -100,7 +88,9 @@ def compare(
                 continue
             try:
                 measured = _pair_and_measure(inputs, options, measuring, progress)
-                comparison = _judge(inputs, measured, limits, options, bounds)
+                from opdiff.workflows.compare.later_stages import judge_inputs, replay_suspects
+
+                comparison = judge_inputs(inputs, measured, limits, options, bounds)
                 comparison = replay_suspects(comparison, measured.pairs, options, cluster, on_replay_progress)
                 defects = (*measured.defects, *comparison.judgement.defects)
                 # Pairs take no memory while the reports are written, and rows none while the next step is measured.
@@ -129,6 +119,8 @@ def compare_and_write(
         if isinstance(result, ComparisonProblem):
             yield result
             continue
+        from opdiff.workflows.compare.later_stages import write_outputs
+
         yield result, write_outputs(result, options)
         if options.resume:
             from opdiff.workflows.compare.finished_chunks import is_transient
@@ -158,27 +150,9 @@ def _cluster_reader(cluster: Cluster | None) -> InputReader | None:
     return ClusterReader(cluster)
 
 
-class _MeasuredInputs(Struct, frozen=True):
-    """The measured rows of a comparison, with the pairs, networks and remarks of all batches.
-
-    Attributes:
-        rows: the rows.
-        pairs: the pair of each row whose tensors may have to be read again.
-        graphs: networks of the target.
-        notes: remarks about the inputs.
-        defects: tracebacks of unexpected errors.
-    """
-
-    rows: Sequence[Row]
-    pairs: LazyPairs
-    graphs: tuple[ModelGraph, ...]
-    notes: tuple[Reason, ...]
-    defects: tuple[str, ...]
-
-
 def _pair_and_measure(
     inputs: Inputs, options: CompareOptions, measuring: Measuring, progress: Progress
-) -> _MeasuredInputs:
+) -> MeasuredInputs:
     """Pair, align and measure all tensors, batch by batch: graph mode has a batch for each token."""
     store, limit = RowStore(options.output), KeptPairsLimit()
     pairs: list[PairingResult | None] = []
@@ -194,52 +168,7 @@ def _pair_and_measure(
         notes += batch.notes
         defects += measured.defects
     lazy_pairs = LazyPairs(pairs, measuring.options.conversions)
-    return _MeasuredInputs(store.finish(), lazy_pairs, tuple(graphs), tuple(notes), tuple(defects))
-
-
-def _judge(
-    inputs: Inputs, measured: _MeasuredInputs, limits: Limits, options: CompareOptions, bounds: PictureBounds
-) -> Comparison:
-    """Judge the rows, and examine the elements of the worst tensors.
-
-    The rows are judged twice. The first judgement finds the tensors at fault by their metrics. Only the elements of
-    these tensors are then examined, because examining all tensors would take too long. The second judgement uses the
-    facts that were found to tell the kinds of error apart.
-    """
-    rows, pairs = measured.rows, measured.pairs
-    assess = partial(
-        judge,
-        rows,
-        measured.graphs,
-        limits,
-        files_left_out=inputs.files_left_out,
-        check_same_model=not options.force,
-        map_jobs=row_mapper(rows, options),
-    )
-    judgement = assess()
-    facts = find_error_facts(rows, judgement, pairs)
-    if facts:
-        judgement = assess(facts=facts)
-    differences = (*inputs.differences, *(dtype_differences(rows) if inputs.golden.kind is DumpKind.NPU else ()))
-    notes = (*measured.notes, *environment_note(differences))
-    judgement = with_input_advice(judgement, inputs.warnings, notes)
-    return Comparison(
-        mode=inputs.mode,
-        target=inputs.target,
-        golden=inputs.golden,
-        scenario=inputs.scenario,
-        rows=rows,
-        judgement=judgement,
-        view=TableView(options.metrics, options.is_selected, options.overflow),
-        graphs=measured.graphs,
-        environment=find_environment(),
-        profiles=find_profiles(rows, judgement, pairs),
-        notes=notes,
-        extra_inputs=inputs.extra_inputs,
-        warnings=inputs.warnings,
-        error_facts=facts,
-        pictures=find_pictures(rows, judgement, pairs, bounds),
-    )
+    return MeasuredInputs(store.finish(), lazy_pairs, tuple(graphs), tuple(notes), tuple(defects))
 
 
 def pair_only(

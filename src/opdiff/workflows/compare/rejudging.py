@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from opdiff.core.comparison import Mode
 from opdiff.core.reasons import because
-from opdiff.judge import judge
+from opdiff.judge.comparison_judgement import judge
 from opdiff.workflows.compare.environments import with_environments
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.judge import judge
+from opdiff.judge.comparison_judgement import judge
 from opdiff.report.graph_summary import SCHEMA as SUMMARY_SCHEMA
 from opdiff.report.saved_json import SCHEMA, VERSION, files_of, head_of, load
 from opdiff.report.saved_json_v1 import GRAPH_SCHEMA, load_v1

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from opdiff.core.comparison import Comparison
 from opdiff.core.errors import OpdiffError
 from opdiff.core.pairing import Pairing
-from opdiff.judge import judge
+from opdiff.judge.comparison_judgement import judge
 from opdiff.report.html_page import write_html
 from opdiff.workflows.compare.examined_tensors import find_error_facts
 from opdiff.workflows.compare.lazy_pairs import LazyPairs
