@@ -273,7 +273,6 @@ def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int
 
 
 def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
-    from opdiff.cli.compare_text import result_lines
     from opdiff.cli.terminal import Progress, open_page
     from opdiff.core.formatting import printable
     from opdiff.core.reasons import Language, because, render
@@ -300,6 +299,9 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
             outcome, files = result
             if messages.answer:
                 write_answer(outcome.comparison, messages.answer)
+            # Needs modules of reports, which are imported while the kernel measures.
+            from opdiff.cli.compare_text import result_lines
+
             progress.say("\n".join(result_lines(outcome, files, messages)), stream)
             pages += files.reports[:1]
             refused = messages.gate.refused(outcome.comparison) if messages.gate else ()
