@@ -48,14 +48,15 @@ def coverage_of(rows: Sequence[Row], network: Network) -> Coverage:
         operators[name] = None
         if is_compared and row.is_output:
             compared.add(name)
-    seen = compared | _seen_operators(rows, network)
+    uncompared = [name for name in operators if name not in compared]
+    seen = _seen_operators(rows, network) if uncompared else set()
     return Coverage(
         len(operators),
         len(compared),
         ways[DataMode.REAL],
         ways[DataMode.STATISTICS],
         ways[DataMode.MD5],
-        tuple(name for name in operators if name not in seen),
+        tuple(name for name in uncompared if name not in seen),
     )
 
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from opdiff.core.judgement import Level, Origin
 from opdiff.core.reasons import because
 from opdiff.judge.error_budget import Budget, allowed_gain, created_share, error_budget
-from opdiff.judge.error_magnitude import golden_peak
 from opdiff.judge.error_state import worst_state
 from opdiff.judge.judged_tensor import JudgedTensor, judged_tensor
 from opdiff.judge.levels import assess_floats, assess_indices, assess_integers, is_integer
@@ -102,7 +101,7 @@ class OutputJudge:
         noise = limits.of_type(coarsest(operator, self._rows, tensor.dtype), tensor.row).noise
         rounding = rounding_error(operator, self._rows, inputs, noise, quantized=self._is_quantized)
         rounding *= limits.run_noise
-        rounding *= few_sums_factor(operator.error_model, magnitude, golden_peak(tensor.metrics), count)
+        rounding *= few_sums_factor(operator.error_model, magnitude, tensor.metrics)
         rounding += cancellation_error(operator.error_model, inputs, magnitude)
         return error_budget(operator.error_model, inputs, rounding, magnitude, count)
 

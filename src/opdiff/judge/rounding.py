@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import hypot, log2, prod, sqrt
 from typing import TYPE_CHECKING
 
-from opdiff.judge.error_magnitude import ratio
+from opdiff.judge.error_magnitude import golden_peak, ratio
 from opdiff.judge.error_model import Propagation, is_quantizing
 from opdiff.judge.limits import coarser
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.comparison import Row
+    from opdiff.core.metrics import Metrics
     from opdiff.core.tensor import Shape
     from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.error_model import OpErrorModel
@@ -61,15 +62,15 @@ def cancellation_error(error_model: OpErrorModel, inputs: Sequence[ErrorState], 
     return _ACCUMULATOR_UNIT * min(terms, _MAX_TERMS_TO_SUM) if terms > _MIN_TERMS_TO_SUM else 0.0
 
 
-def few_sums_factor(error_model: OpErrorModel, magnitude: ErrorMagnitude, golden_peak: float, count: int) -> float:
+def few_sums_factor(error_model: OpErrorModel, magnitude: ErrorMagnitude, metrics: Metrics) -> float:
     """Return the factor by which the relative error of a few sums may be larger, since all may nearly cancel by chance.
 
     Elements that an activation set to zero do not count. A normal variable is below a tenth of its standard deviation
     with a chance of 8 %, two are at once with 0.6 %.
     """
-    if error_model.propagation is not Propagation.LINEAR or count > _MAX_FEW_ELEMENTS or not magnitude.rms:
+    if error_model.propagation is not Propagation.LINEAR or metrics.count > _MAX_FEW_ELEMENTS or not magnitude.rms:
         return 1.0
-    elements = count * min(ratio(magnitude.rms, golden_peak), 1.0) ** 2
+    elements = metrics.count * min(ratio(magnitude.rms, golden_peak(metrics)), 1.0) ** 2
     return 1 + _SINGLE_ELEMENT_FACTOR / max(elements, 1.0) ** 2
 
 
