@@ -51,7 +51,10 @@ def open_parquet(comparison: Comparison, path: str) -> Iterator[PartFile]:
             with pa.ipc.open_stream(data) as reader:
                 table = reader.read_all().replace_schema_metadata(metadata)
             if not writers:
-                writers.append(stack.enter_context(parquet.ParquetWriter(path, table.schema)))
+                # Most numbers are different: a dictionary of them takes more time and space.
+                repeated = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
+                writer = parquet.ParquetWriter(path, table.schema, use_dictionary=repeated)
+                writers.append(stack.enter_context(writer))
             writers[0].write_table(table)
 
         yield PartFile(partial(arrow_table, mode=comparison.mode, custom=custom_names(comparison.rows)), add)
