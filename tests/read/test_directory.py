@@ -218,3 +218,10 @@ def test_large_trees_are_listed_by_several_processes(
     assert [folder.path for folder in parts.folders] == [folder.path for folder in whole.folders]
     assert list(parts.entries()) == list(whole.entries())
     assert len(whole.problems) == 6
+
+
+def test_tensors_that_fx_dumped_again_are_counted(tmp_path: Path) -> None:
+    names = [f"add-aten.OUTPUT.0.{time}.npy" for time in (30, 10, 30, 20)]
+    add(tmp_path / "1", *names, "add-aten.OUTPUT.1.40.npy", "mul-aten.OUTPUT.0.40.npy")
+    add(tmp_path / "2", names[0], "Add.add.1.1.100")
+    assert [folder.repeated_count for folder in scan(str(tmp_path)).folders] == [2, 0]

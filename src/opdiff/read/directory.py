@@ -21,7 +21,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.input_file import open_input
 from opdiff.core.natural_order import natural_key
 from opdiff.core.reasons import because
-from opdiff.read.filename import COMPANIONS, DumpName, FileName, is_hashed, parse_name
+from opdiff.read.filename import COMPANIONS, DumpName, FileName, FxName, is_hashed, parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,12 +117,14 @@ class Folder(Struct, frozen=True):
         location: its position in the run.
         entries: its dump files.
         name_types: types of the names of its dump files, except of those with overflow debug records.
+        repeated_count: number of FX files whose tensors were dumped before, at another time.
     """
 
     path: str
     location: Location
     entries: Sequence[Entry]
     name_types: frozenset[type[FileName]] = frozenset()
+    repeated_count: int = 0
 
     @property
     def run_path(self) -> str:
@@ -254,10 +256,10 @@ def _scan_folder(path: str, found: _TreeBuilder, *, is_root: bool) -> list[str]:
     entries = [entry for item in files if (entry := _entry(item, mapping, found))]
     if entries:
         found.count += len(entries)
-        listed: Sequence[Entry] = _oldest_first(entries)
-        if found.count > _MAX_ENTRIES_IN_MEMORY:
-            listed = PackedEntries(path, listed)
-        found.folders.append(Folder(path, locate(path), listed, _name_types(entries)))
+        in_order = _oldest_first(entries)
+        listed = PackedEntries(path, in_order) if found.count > _MAX_ENTRIES_IN_MEMORY else in_order
+        folder = Folder(path, locate(path), listed, _name_types(entries), _repeated_count(in_order))
+        found.folders.append(folder)
     return [item.path for item in subfolders]
 
 
@@ -266,6 +268,18 @@ def _name_types(entries: Sequence[Entry]) -> frozenset[type[FileName]]:
     if DumpName in types and all(is_debug(entry) for entry in entries if isinstance(entry.parsed, DumpName)):
         types.remove(DumpName)
     return frozenset(types)
+
+
+def _repeated_count(entries: Sequence[Entry]) -> int:
+    """Return how many FX files have tensors of other files: names of FX nodes are unique in a graph."""
+    times: dict[tuple[object, ...], int] = {}
+    count = 0
+    for entry in entries:
+        name = entry.parsed
+        if isinstance(name, FxName):
+            tensor = (name.node, name.target, name.slot, name.index, name.element)
+            count += times.setdefault(tensor, name.timestamp) != name.timestamp
+    return count
 
 
 def _oldest_first(entries: list[Entry]) -> tuple[Entry, ...]:

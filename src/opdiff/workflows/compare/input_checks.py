@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from opdiff.core import filesystem
 from opdiff.core.dump import DumpKind, GraphKind
@@ -324,15 +323,10 @@ def _operators(tree: GraphTree) -> dict[str, None]:
 
 
 def _mixed_fx_runs(golden: GraphTree) -> Iterator[InputProblem]:
-    """Find tensors that were dumped at several times to one folder: names of FX nodes are unique in a graph."""
-    repeated = []
-    for folder in golden.folders():
-        times: dict[FxName, int] = {}
-        for parsed in (entry.parsed for entry in folder.entries):
-            if isinstance(parsed, FxName):
-                tensor = replace(parsed, timestamp=0, reduced=False)
-                if times.setdefault(tensor, parsed.timestamp) != parsed.timestamp:
-                    repeated.append(folder.path)
+    """Find tensors that were dumped at several times to one folder."""
+    repeated = [folder for folder in golden.folders() if folder.repeated_count]
     if repeated:
-        reason = because("compare.mixed_fx_runs", count=len(repeated), path=repeated[0])
+        reason = because(
+            "compare.mixed_fx_runs", count=sum(folder.repeated_count for folder in repeated), path=repeated[0].path
+        )
         yield InputProblem(golden.root, reason, is_certain=False)
