@@ -88,6 +88,7 @@ def compare(
                 continue
             try:
                 measured = _pair_and_measure(inputs, options, measuring, progress)
+                # Imported by now: the modules of later stages are imported while the kernel measures.
                 from opdiff.workflows.compare.later_stages import judge_inputs, replay_suspects
 
                 comparison = judge_inputs(inputs, measured, limits, options, bounds)
