@@ -31,9 +31,9 @@ _FORMULA = rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?={_SKIPPED}[{_SIGNS}]))"
 _PLAIN = re.compile(r"(?:[\w/\[(][^;\r\n]*(?:; ?\w[^;\r\n]*)*)?")
 
 # Matches a column of cells that are written as they are: neither escaped nor quoted.
-_PLAIN_COLUMN = re.compile(r"(?:[\w/\[(][^;\r\n,\"\0]*)?(?:\0(?:[\w/\[(][^;\r\n,\"\0]*)?)*")
+_PLAIN_COLUMN = r"(?:[\w/\[(][^;\r\n,\"\0]*)?(?:\0(?:[\w/\[(][^;\r\n,\"\0]*)?)*"
 # Characters of cells that are quoted in a CSV file.
-_QUOTED = re.compile('[",\r\n]')
+_QUOTED = '[",\r\n]'
 
 
 # Most cells of a column are equal: types, levels, conversions.
@@ -79,7 +79,7 @@ def _column_texts(cells: Sequence[Any]) -> Sequence[str]:
     kinds = set(map(type, cells))
     if kinds <= {float, int}:
         return list(map(str, cells))
-    if kinds == {str} and _PLAIN_COLUMN.fullmatch("\0".join(cells)):
+    if kinds == {str} and re.fullmatch(_PLAIN_COLUMN, "\0".join(cells)):
         return cells
     if kinds <= {str, type(None)}:
         texts = {cell: _cell_text(cell) for cell in set(cells)}
@@ -91,7 +91,7 @@ def _cell_text(cell: Cell) -> str:
     if cell is None:
         return ""
     text = escape_formula(str(cell))
-    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
+    return '"' + text.replace('"', '""') + '"' if re.search(_QUOTED, text) else text
 
 
 def format_cells(cells: Iterable[Cell]) -> list[Cell]:

@@ -9,7 +9,7 @@ comparison are made in one pass, because loading the rows takes as long as packi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -33,7 +33,7 @@ _MAX_PART_ROWS = 20_000
 _MIN_JOB_ROWS = 8_000
 
 
-class RowPart(NamedTuple):
+class RowPart(Struct, frozen=True):
     """Consecutive rows with their verdicts and, in graph mode, their documented results; number of the first row."""
 
     rows: Sequence[Row]
