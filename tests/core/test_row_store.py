@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from opdiff.core import row_store
 from opdiff.core.comparison import DataMode, Row, SideInfo
+from opdiff.core.judgement import Judgement, Level, Origin, Outcome, Verdict, verdict_code
 from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import because
 from opdiff.core.row_store import (
@@ -172,3 +173,19 @@ def test_a_full_disk_is_named_by_its_folder(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(OSError, match="No space left") as caught:
         stored(tuple(map(make_row, range(20))), tmp_path)
     assert caught.value.filename == str(tmp_path / "new")
+
+
+def test_codes_of_values_are_known_without_decoding(tmp_path: Path) -> None:
+    verdicts = [Verdict(level, because("x"), origin) for level in Level for origin in Origin]
+    file = RowsFile(str(tmp_path))
+    stored_verdicts = StoredValues(file, Verdict)
+    stored_verdicts.append(store_blocks(encode_blocks(verdicts, verdict_code), file.path))
+    expected = [(verdict.level, verdict.origin) for verdict in verdicts]
+    assert list(Judgement("", tuple(verdicts)).marks()) == expected
+    judgement = Judgement("", stored_verdicts)
+    assert list(judgement.marks()) == expected
+    assert judgement.outcome is Outcome.WRONG
+    # Not all values have a code: they are decoded.
+    stored_verdicts.append(encode_blocks(verdicts[:1]))
+    assert stored_verdicts.codes == b""
+    assert list(judgement.marks()) == [*expected, expected[0]]

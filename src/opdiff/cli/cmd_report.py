@@ -88,7 +88,7 @@ def _exit_code(args: argparse.Namespace, comparison: Comparison) -> int:
 
     if args.fail_on is None:
         return ExitCode.OK
-    if all(verdict.level is Level.NOT_COMPARABLE for verdict in comparison.judgement.verdicts):
+    if all(level is Level.NOT_COMPARABLE for level, _ in comparison.judgement.marks()):
         print(f"opdiff: {said('cli.gate_without_rows')}", file=sys.stderr)
         return ExitCode.UNUSABLE_INPUT
     refused = args.fail_on.refused(comparison)

@@ -74,8 +74,7 @@ class Gate(Struct, frozen=True):
 
             comparison = judge_again(comparison, find_limits(self.limits))
         levels = (self.level, Level.WRONG)
-        verdicts = comparison.judgement.verdicts
-        numbers = [number for number, verdict in enumerate(verdicts) if verdict.level in levels]
+        numbers = [number for number, (level, _) in enumerate(comparison.judgement.marks()) if level in levels]
         return tuple(comparison.rows[number].label.target for number in numbers)
 
     def message(self, refused: Sequence[str]) -> Reason:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence  # noqa: TC003  msgspec reads it
+from collections.abc import Iterable, Sequence  # noqa: TC003  msgspec reads them
 from enum import StrEnum
 
 from msgspec import Struct
@@ -202,6 +202,15 @@ class ModelOutputs(Struct, frozen=True):
     missing: tuple[str, ...] = ()
 
 
+_MARKS = [(level, origin) for level in Level for origin in Origin]
+_CODES = {mark: code for code, mark in enumerate(_MARKS)}
+
+
+def verdict_code(verdict: Verdict) -> int:
+    """Return level and origin as a number below 256, which is stored beside a verdict; see `Judgement.marks`."""
+    return _CODES[verdict.level, verdict.origin]
+
+
 class Outcome(StrEnum):
     """Result of a comparison in a word; `UNSURE` if too little was compared, or the inputs do not fit together."""
 
@@ -248,12 +257,17 @@ class Judgement(Struct, frozen=True):
     remarks: tuple[Reason, ...] = ()
     candidates: tuple[str, ...] = ()
 
+    def marks(self) -> Iterable[tuple[Level, Origin]]:
+        """Return level and origin of each row. Verdicts that are stored in a file are not decoded for it."""
+        codes: bytes = getattr(self.verdicts, "codes", b"")
+        return map(_MARKS.__getitem__, codes) if codes else ((each.level, each.origin) for each in self.verdicts)
+
     @property
     def outcome(self) -> Outcome:
         """Result in a word; tensors that were not compared, or by statistics only, are not clean."""
         if self.misfit is not None:
             return Outcome.UNSURE
-        levels = {verdict.level for verdict in self.verdicts}
+        levels = {level for level, _ in self.marks()}
         if Level.WRONG in levels:
             return Outcome.WRONG
         if Level.SUSPICIOUS in levels:

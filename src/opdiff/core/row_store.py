@@ -81,6 +81,7 @@ class Block(Struct, frozen=True):
         runs: runs of rows.
         custom: names of the custom metrics of rows.
         stored: where the data is if it was stored already.
+        codes: a byte for each value, such as `verdict_code`; empty for none.
     """
 
     data: bytes
@@ -89,6 +90,7 @@ class Block(Struct, frozen=True):
     runs: tuple[Run, ...] = ()
     custom: tuple[str, ...] = ()
     stored: Extent | None = None
+    codes: bytes = b""
 
 
 class EncodedRows(Struct, frozen=True):
@@ -99,15 +101,16 @@ class EncodedRows(Struct, frozen=True):
     file: RowsFile | None = None
 
 
-def encode_blocks(values: Sequence[object]) -> Iterator[Block]:
-    """Yield the blocks of some values."""
+def encode_blocks(values: Sequence[Any], code: Callable[[Any], int] | None = None) -> Iterator[Block]:
+    """Yield the blocks of some values; `code` returns the code of a value."""
     encode = msgspec.msgpack.Encoder().encode
     for start in range(0, len(values), _ROWS_PER_BLOCK):
         some = values[start : start + _ROWS_PER_BLOCK]
+        codes = bytes(map(code, some)) if code else b""
         try:
-            yield Block(encode(some), len(some))
+            yield Block(encode(some), len(some), codes=codes)
         except (OverflowError, UnicodeEncodeError):
-            yield Block(b"", len(some), tuple(some))
+            yield Block(b"", len(some), tuple(some), codes=codes)
 
 
 def store_blocks(blocks: Iterable[Block], path: str) -> tuple[Block, ...]:
@@ -268,6 +271,12 @@ class StoredValues(Sequence[_T]):
         self._blocks: list[_StoredBlock] = []
         self._starts = [0]
         self._decoded: dict[int, tuple[_T, ...]] = {}
+        self._codes = bytearray()
+
+    @property
+    def codes(self) -> bytes:
+        """The code of each value, see `Block`; empty if not all have one."""
+        return bytes(self._codes) if len(self._codes) == len(self) else b""
 
     @property
     def path(self) -> str:
@@ -284,6 +293,7 @@ class StoredValues(Sequence[_T]):
             extent = block.stored or self._store(block.data)
             self._blocks.append(_StoredBlock(extent, block.count, first or {}, block.kept))
             self._starts.append(self._starts[-1] + block.count)
+            self._codes += block.codes
 
     def _store(self, data: bytes) -> Extent:
         try:

@@ -60,7 +60,7 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
         yield because("judge.noisy_run")
     if len(judgement.candidates) > 1 and judgement.findings:
         yield because("judge.order_only", operators=_named(judgement.candidates))
-    has_accumulated = any(verdict.origin is Origin.ACCUMULATED for verdict in judgement.verdicts)
+    has_accumulated = any(origin is Origin.ACCUMULATED for _, origin in judgement.marks())
     if judgement.first_unit and (judgement.findings or not has_accumulated):
         yield because("judge.look_first", operator=judgement.first_bad, unit=judgement.first_unit)
     if judgement.findings:
@@ -74,7 +74,7 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
 
 
 def _count_not_comparable(judgement: Judgement) -> int:
-    return [verdict.level for verdict in judgement.verdicts].count(Level.NOT_COMPARABLE)
+    return [level for level, _ in judgement.marks()].count(Level.NOT_COMPARABLE)
 
 
 def _coverage(coverage: Coverage) -> Reason:
@@ -124,7 +124,7 @@ def _named(names: Sequence[str]) -> tuple[str, ...]:
 
 def _no_faults(judgement: Judgement, compared: int) -> Iterator[Reason]:
     coverage = judgement.coverage
-    accumulated = [verdict.origin for verdict in judgement.verdicts].count(Origin.ACCUMULATED)
+    accumulated = [origin for _, origin in judgement.marks()].count(Origin.ACCUMULATED)
     if accumulated:
         yield because("judge.accumulated", count=accumulated)
         yield because("judge.widen_or_accept")
@@ -158,7 +158,7 @@ def _faults(judgement: Judgement) -> Iterator[Reason]:
 
 def _hidden_faults(judgement: Judgement) -> Iterator[Reason]:
     """Yield how many tensors have errors so large that an error of their own operators would not show."""
-    hidden = sum(verdict.level.is_bad and verdict.origin is Origin.INHERITED for verdict in judgement.verdicts)
+    hidden = sum(origin is Origin.INHERITED and level.is_bad for level, origin in judgement.marks())
     if hidden and judgement.findings:
         yield because("judge.hidden_faults", count=hidden)
 

@@ -130,9 +130,8 @@ def _story(comparison: Comparison, packer: Packer) -> dict[str, Any]:
 
 def _only_bad_operator(comparison: Comparison) -> str:
     """Return the operator of the worst tensor if no other is as bad; otherwise an empty string."""
-    verdicts = comparison.judgement.verdicts
     for level in (Level.WRONG, Level.SUSPICIOUS):
-        numbers = [number for number, verdict in enumerate(verdicts) if verdict.level is level]
+        numbers = [number for number, (each, _) in enumerate(comparison.judgement.marks()) if each is level]
         if numbers:
             return comparison.rows[numbers[0]].label.target if len(numbers) == 1 else ""
     return ""

@@ -150,7 +150,7 @@ def first_bad_operator(comparison: Comparison) -> str:
     judgement = comparison.judgement
     if judgement.first_bad:
         return judgement.first_bad
-    bad = (number for number, verdict in enumerate(judgement.verdicts) if verdict.level.is_bad)
+    bad = (number for number, (level, _) in enumerate(judgement.marks()) if level.is_bad)
     return next((comparison.rows[number].label.target for number in bad), "")
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.comparison import DataMode
-from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Origin, Verdict
+from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Origin, Verdict, verdict_code
 from opdiff.core.reasons import all_of, because
 from opdiff.core.row_store import Block, StoredRows, encode_blocks, load_part, part_of, runs_of, store_blocks
 from opdiff.core.tensor import Slot
@@ -195,10 +195,8 @@ def judge_job(job: UnitsJob) -> list[JudgedUnit]:
         unit = UnitRows(each.unit, each.row_indices, rows, results, job.nodes)
         judged = _judged(unit, job.limits, networks, {facts.row: facts for facts in each.facts})
         if job.rows_path:
-            verdicts, blocks = (
-                store_blocks(encode_blocks(values), job.rows_path) for values in (judged.verdicts, results)
-            )
-            judged = replace(judged, verdicts=verdicts, results=blocks)
+            verdicts = store_blocks(encode_blocks(judged.verdicts, verdict_code), job.rows_path)
+            judged = replace(judged, verdicts=verdicts, results=store_blocks(encode_blocks(results), job.rows_path))
         found.append(judged)
     return found
 

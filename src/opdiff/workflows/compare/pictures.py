@@ -105,13 +105,13 @@ def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> Iterator[int]:
     ranks = [
         (
             findings.get((row.unit, str(row.key)), len(findings)),
-            verdict.origin is not Origin.CREATED,
+            origin is not Origin.CREATED,
             not row.is_output,
-            -(verdict.excess or 0.0),
+            -(judgement.verdicts[number].excess or 0.0),
             number,
         )
-        for number, verdict in enumerate(judgement.verdicts)
-        if verdict.level.is_bad and (row := rows[number]).metrics is not None
+        for number, (level, origin) in enumerate(judgement.marks())
+        if level.is_bad and (row := rows[number]).metrics is not None
     ]
     yield from (number for *_, number in sorted(ranks))
 

@@ -67,8 +67,8 @@ def find_profiles(rows: Sequence[Row], judgement: Judgement, pairs: LazyPairs) -
 def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> list[int]:
     """Return the numbers of rows to examine: rows of findings in order, then other origins of errors, worst first."""
     findings = {finding.tensor: position for position, finding in enumerate(judgement.findings)}
-    bad = ((number, verdict) for number, verdict in enumerate(judgement.verdicts) if verdict.level.is_bad)
-    named = ((number, verdict, str(rows[number].key)) for number, verdict in bad)
+    bad = (number for number, (level, _) in enumerate(judgement.marks()) if level.is_bad)
+    named = ((number, judgement.verdicts[number], str(rows[number].key)) for number in bad)
     ranks = [
         (findings.get(name, len(findings)), -(verdict.excess or 0.0), number)
         for number, verdict, name in named
