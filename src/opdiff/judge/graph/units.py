@@ -184,7 +184,7 @@ def _unit_job(unit: Unit, ranges: Sequence[range], rows: Sequence[Row], facts: M
 
 def judge_job(job: UnitsJob) -> list[JudgedUnit]:
     """Judge some units of one network."""
-    # Some units may lack operators of the network.
+    # By the names in the rows: units with the same operators share a network, and a unit that lacks some has its own.
     networks: Networks = {}
     known: dict[DocumentedResult, DocumentedResult] = {}
     found: list[JudgedUnit] = []
