@@ -38,12 +38,13 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str], command: str) -> 
     assert re.search(rf"\nexamples?:\n(  .*\n)*  .*\b(opdiff|msprobe) {command}\b", outcome.out)
 
 
-def test_help_has_the_width_of_the_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("columns", "width"), [("70", 68), ("130", 128), ("", 78), ("0", 78), ("wide", 78)])
+def test_help_has_the_width_that_the_environment_sets(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, width: int
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setenv("COLUMNS", columns)
     usage = run(capsys, "compare", "--help").out.partition("\n\n")[0]
-    assert 60 < max(map(len, usage.splitlines())) <= 68
+    assert width - 12 < max(map(len, usage.splitlines())) <= width
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

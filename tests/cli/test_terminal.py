@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from command_line import COMMAND, run, run_outside
 from dump_files import TIME, add, dump, tensor
 from opdiff.cli import cmd_inspect
-from opdiff.cli.terminal import Progress, counted, json_text, table
+from opdiff.cli.terminal import Progress, columns, counted, json_text, table, wrapped
 from opdiff.core.formatting import printable, size
 from opdiff.report.columns import columns_of
 from opdiff.sample import write_sample
@@ -224,6 +224,19 @@ def test_a_result_fits_a_terminal(tmp_path: Path, language: str, curve: str, las
     assert any(line.startswith(curve) and "█" in line for line in lines)
     assert lines[-1].startswith(last)
     assert len([line for line in screen_of(*words, "-q") if line.strip()]) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="terminals of other systems behave differently")
+def test_lines_have_the_width_of_the_terminal_whatever_the_environment_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 90, 0, 0))
+    monkeypatch.setenv("COLUMNS", "40")
+    with os.fdopen(theirs, "w") as terminal, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", terminal)
+        width, lines = columns(), wrapped("word " * 40).splitlines()
+    os.close(ours)
+    assert width == 90
+    assert 80 < max(map(len, lines)) <= 90
 
 
 # Colours and pages

@@ -34,7 +34,7 @@ class LocalizedHelp(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str) -> None:
         # Python makes a formatter for each argument that is added. To find the width, it imports modules for archives.
-        super().__init__(prog, width=columns() - _MARGIN)
+        super().__init__(prog, width=_help_columns() - _MARGIN)
 
     def add_usage(
         self,
@@ -61,6 +61,15 @@ class LocalizedHelp(argparse.RawDescriptionHelpFormatter):
         from opdiff.report.columns import wrapped_lines
 
         return "\n".join(indent + line for line in wrapped_lines(text, width))
+
+
+def _help_columns() -> int:
+    """Return the width that the variable `COLUMNS` sets, which help of Python programs obeys, or the terminal's."""
+    try:
+        chosen = int(os.environ.get("COLUMNS", ""))
+    except ValueError:  # not set, or not a number
+        chosen = 0
+    return chosen if chosen > 0 else columns()
 
 
 class LocalizedParser(argparse.ArgumentParser):

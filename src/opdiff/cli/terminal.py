@@ -115,10 +115,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def columns() -> int:
-    """Return the width that the variable `COLUMNS` sets, or that of the terminal, or a usual one if there is none."""
-    chosen = os.environ.get("COLUMNS", "")
-    if chosen.isdecimal() and int(chosen):
-        return max(int(chosen), _MIN_COLUMNS)
+    """Return the width of the terminal; a usual one if standard output is none."""
     try:
         return max(os.get_terminal_size(sys.stdout.fileno()).columns or _DEFAULT_COLUMNS, _MIN_COLUMNS)
     except (OSError, ValueError):  # not a terminal, or not even a file
