@@ -89,3 +89,10 @@ def ratio_root(numerator: Fraction, denominator: Fraction) -> float:
     half = (ratio.numerator.bit_length() - ratio.denominator.bit_length()) // 2
     with np.errstate(over="ignore", under="ignore"):
         return float(np.ldexp(sqrt(ratio / Fraction(4) ** half), half))
+
+
+def divergence(x: AnyArray, y: AnyArray) -> float:
+    """Return the Kullback-Leibler divergence by its definition."""
+    p, q = (np.maximum((side - side.min()) / (side.max() - side.min()), 2.0**-23) for side in (x, y))
+    p, q = p / p.sum(), q / q.sum()
+    return float((p * np.log(p / q)).sum())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from measure.arrays import REAL_TYPES, WIDE_FLOATS, finite_codes
-from measure.plain_formulas import Reference, ratio_root, values_of
+from measure.plain_formulas import Reference, divergence, ratio_root, values_of
 from opdiff.core import dtypes
 from opdiff.core.reasons import because
 from opdiff.measure.divergence import measure_kl
@@ -79,13 +79,6 @@ def test_documented_metrics_match_their_formulas(size: int) -> None:
     assert (found.golden_mean, found.golden_std) == (close(float(b.mean())), close(float(b.std())))
     assert found.kl_divergence == pytest.approx(divergence(a, b), rel=1e-9, abs=1e-13)
     assert (found.count, found.notes) == (size, ())
-
-
-def divergence(x: AnyArray, y: AnyArray) -> float:
-    """Return the divergence by its definition."""
-    p, q = (np.maximum((side - side.min()) / (side.max() - side.min()), 2.0**-23) for side in (x, y))
-    p, q = p / p.sum(), q / q.sum()
-    return float((p * np.log(p / q)).sum())
 
 
 def test_further_metrics_match_their_formulas() -> None:
