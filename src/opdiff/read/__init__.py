@@ -31,7 +31,7 @@ READERS: tuple[Reader, ...] = (
     Reader(lambda _file: True, read_ascend),
 )
 
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+_OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 # Bytes read from the start of every file; most headers are shorter.
 _HEAD_NBYTES = 1 << 12
 
@@ -51,7 +51,7 @@ def read_operator(path: str, name: str | None = None, *, sliced: bool = True) ->
     if is_remote(found):
         return _read_remote(path, name or os.path.basename(path), sliced=sliced)
     try:
-        descriptor = os.open(found, _FLAGS)
+        descriptor = os.open(found, _OPEN_FLAGS)
     except OSError as error:
         raise DumpError(path, because("core.cannot_open", error=error.strerror)) from error
     try:
@@ -87,9 +87,7 @@ def _open_file(path: str, name: str, descriptor: int) -> OpenFile:
 
 
 def _describe(file: OpenFile, *, sliced: bool) -> OpDump:
-    for reader in READERS:
-        if reader.recognizes(file):
-            break
+    reader = next(reader for reader in READERS if reader.recognizes(file))
     operator = reader.read(file)
     parsed = parse_dump_name(file.name) if sliced and operator.attr else None
     if parsed is None or not parsed.is_slice:
