@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from opdiff.core.tensor import Slot
+from opdiff.read import filename
 from opdiff.read.filename import (
     ConvertedName,
     DumpName,
@@ -14,6 +17,7 @@ from opdiff.read.filename import (
     GoldenName,
     is_hashed,
     operator_name,
+    parse_dump_name,
     parse_name,
 )
 from opdiff.sample import names
@@ -118,6 +122,37 @@ def test_names_of_the_encoder_round_trip(
 def test_random_names_are_parsed_or_none(text: str) -> None:
     parsed = parse_name(text)
     assert parsed is None or parsed.op_name
+
+
+USUAL_NAMES = st.tuples(WORDS, WORDS, IDS.map(str), IDS.map(str), TIMES.map(str)).map(".".join)
+# Numbers around the limits between identifiers and timestamps, and around the limit of all fields. Names of exception
+# dumps have numbers in place of an operator's name; other digits than those of ASCII are no numbers.
+NUMBERS = st.sampled_from(["5", "9" * 13, "9" * 14, "\u0663"])
+NEARLY_USUAL_NAMES = st.builds(
+    lambda fields, more, suffix: ".".join([*fields, *more]) + suffix,
+    st.tuples(
+        st.sampled_from(["Add", "exception_info", "a b"]),
+        st.sampled_from(["a", "12", "3x", "\u0663", ""]),
+        NUMBERS,
+        NUMBERS,
+        st.sampled_from([str(T), "20250102030405678", "9" * 13, "9" * 14, "9" * 255, "9" * 256]),
+    ),
+    st.just([]) | st.lists(NUMBERS, max_size=4),
+    st.just("") | st.sampled_from([".csv", ".npz", "_min_max.npz", "\n", "."]),
+)
+
+
+@settings(max_examples=300)
+@example(f"exception_info.3.5.7.{T}")
+@example(f"Add.a.{'9' * 14}.7.{T}")
+@example(f"Add.a.5.{'9' * 14}.{T}")
+@example(f"Add.a.5.7.{'9' * 256}")
+@given(USUAL_NAMES | NEARLY_USUAL_NAMES | st.text(max_size=80))
+def test_pattern_of_usual_names_gives_what_the_general_one_gives(name: str) -> None:
+    found = parse_dump_name(name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filename, "_USUAL_DUMP", re.compile("(?!)"))
+        assert parse_dump_name(name) == found
 
 
 @pytest.mark.parametrize(

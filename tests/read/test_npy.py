@@ -145,6 +145,22 @@ def test_invalid_npy_files_raise(raw: bytes, problem: str, tmp_path: Path) -> No
     assert problem in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "raw", [header("{'descr': '<f4'}"), npy(np.zeros(9))[:-1], npy(np.array(["text"]))], ids=["header", "data", "type"]
+)
+def test_the_same_damage_in_two_files_names_each_of_them(raw: bytes, tmp_path: Path) -> None:
+    paths = [tmp_path / "a.0.1.npy", tmp_path / "b.0.1.npy"]
+    problems = []
+    for path in paths:
+        path.write_bytes(raw)
+        with pytest.raises(DumpError) as caught:
+            read_operator(str(path))
+        assert caught.value.path == str(path)
+        assert str(caught.value).startswith(str(path))
+        problems.append(caught.value.brief)
+    assert problems[0] == problems[1]
+
+
 def test_header_entries_in_any_order(tmp_path: Path) -> None:
     path = tmp_path / "x.0.1.npy"
     path.write_bytes(header("{'shape': (2, ), 'fortran_order': False, 'descr': '<i2', }\n") + b"\1\0\2\0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,14 @@ def test_every_form_is_documented_and_writes_a_file(form: ReportForm, tmp_path: 
     assert (tmp_path / "out").stat().st_size > 0
     if not form.not_in_graph_mode:
         form.write(many_tokens(1, 1, 2), str(tmp_path / "tokens"))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_every_function_of_a_form_can_be_imported(form: ReportForm) -> None:
+    assert form.writer
+    for name in filter(None, (form.writer, form.table_writer, form.part_opener)):
+        module, _, function = name.partition(":")
+        assert callable(getattr(import_module(module), function, None)), name
 
 
 def test_unknown_forms_and_modes_are_rejected() -> None:
