@@ -9,10 +9,10 @@ import pytest
 
 PROGRAM = """
 import sys
-from opdiff.__main__ import main
+from opdiff.__main__ import {name} as run
 {before}
 sys.argv = ["opdiff", "inspect", "/nothing"]
-code = main()
+code = run()
 print("returned", code)
 sys.exit(code)
 """
@@ -32,7 +32,13 @@ WAITING = {
 
 @pytest.mark.parametrize(("before", "printed"), WAITING.values(), ids=WAITING)
 def test_what_waits_for_the_end_of_python_is_done(before: str, printed: str) -> None:
-    program = PROGRAM.format(before=before)
+    program = PROGRAM.format(name="program", before=before)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (3, printed)
     assert done.stderr == "opdiff: /nothing: no such file or directory\n"
+
+
+def test_the_command_line_returns_to_programs_that_call_it() -> None:
+    program = PROGRAM.format(name="main", before="")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (3, "returned 3\n")

@@ -144,17 +144,21 @@ def test_processes_append_blocks_at_the_same_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_files_of_several_sources_stay_open(tmp_path: Path) -> None:
+def test_rows_of_other_processes_are_in_the_file_of_the_store(tmp_path: Path) -> None:
     rows = [*map(make_row, range(12))]
-    store = RowStore(str(tmp_path))
+    store, file = RowStore(str(tmp_path)), RowsFile(str(tmp_path))
     for start in (0, 6):
-        file = RowsFile(str(tmp_path))
         store.add(EncodedRows(store_blocks(encode_blocks(rows[start : start + 6]), file.path), file=file))
-        del file
+    del file
     found = store.finish()
     assert list(found) == rows
     assert isinstance(found, StoredRows)
     assert found.part(4, 9).load() == tuple(rows[4:9])
+
+
+def test_a_file_that_is_not_needed_is_not_created(tmp_path: Path) -> None:
+    RowsFile(str(tmp_path / "new"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_blocks_that_cannot_be_stored_keep_their_data(tmp_path: Path) -> None:
@@ -169,7 +173,7 @@ def test_a_full_disk_is_named_by_its_folder(tmp_path: Path, monkeypatch: pytest.
     def fail(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "pwrite", fail)
+    monkeypatch.setattr(os, "write", fail)
     with pytest.raises(OSError, match="No space left") as caught:
         stored(tuple(map(make_row, range(20))), tmp_path)
     assert caught.value.filename == str(tmp_path / "new")
@@ -189,3 +193,16 @@ def test_codes_of_values_are_known_without_decoding(tmp_path: Path) -> None:
     stored_verdicts.append(encode_blocks(verdicts[:1]))
     assert stored_verdicts.codes == b""
     assert list(judgement.marks()) == [*expected, expected[0]]
+
+
+def test_bytes_that_are_written_in_part_are_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, limits = os.write, [3, 100]
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[: limits.pop(0)]))
+    file = RowsFile(str(tmp_path))
+    extent = file.append(b"whole")
+    assert extent.read(file.descriptor) == b"whole"
+    assert extent.offset == 3
+    limits += [1, 1, 1]
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        file.append(b"whole")
+    assert caught.value.filename == str(tmp_path)

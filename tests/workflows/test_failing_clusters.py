@@ -96,12 +96,19 @@ def busy_workers(cluster: Cluster) -> set[str]:
     return {name for name, count in found.values() if count}
 
 
-def wait_until_busy(cluster: Cluster, process: subprocess.Popen[bytes], name: str = "w1") -> None:
+def becomes_busy(cluster: Cluster, process: subprocess.Popen[bytes], name: str = "w1") -> bool:
+    """Wait until a worker runs a task, and return true; false if the command ended before that was seen."""
     deadline = time.monotonic() + _MAX_SECONDS
     while name not in busy_workers(cluster):
-        assert process.poll() is None, process.communicate()
+        if process.poll() is not None:
+            return False
         assert time.monotonic() < deadline
         time.sleep(0.02)
+    return True
+
+
+def wait_until_busy(cluster: Cluster, process: subprocess.Popen[bytes], name: str = "w1") -> None:
+    assert becomes_busy(cluster, process, name), process.communicate()
 
 
 def wait_until_clean(cluster: Cluster) -> None:
@@ -147,7 +154,11 @@ def test_worker_that_ends_or_hangs_costs_no_result(
     shutil.rmtree(tmp_path / "out", ignore_errors=True)
     with open_cluster(processes.address, "", lambda _count: None) as cluster:
         process = start(words[name], processes.address)
-        wait_until_busy(cluster, process)
+        while not becomes_busy(cluster, process):
+            # Another worker was faster.
+            assert process.returncode == 0, process.communicate()
+            shutil.rmtree(tmp_path / "out", ignore_errors=True)
+            process = start(words[name], processes.address)
         processes.workers["w1"].send_signal(sent)
         out, err = process.communicate(timeout=2 * _MAX_SECONDS)
     processes.kill("w1")

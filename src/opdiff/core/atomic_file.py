@@ -68,8 +68,17 @@ def remove_old_drafts(folder: str) -> None:
             if match is None or is_alive(int(match[1])):
                 continue
             with suppress(OSError):
-                if time.time() - item.stat(follow_symlinks=False).st_mtime > _MIN_DRAFT_AGE_S:
+                if time.time() - _changed_at(item) > _MIN_DRAFT_AGE_S:
                     _remove(item.path)
+
+
+def _changed_at(item: os.DirEntry[str]) -> float:
+    """Return when a draft was written to; of a folder, when the last one of its files was."""
+    times = [item.stat(follow_symlinks=False).st_mtime]
+    if item.is_dir(follow_symlinks=False):
+        with os.scandir(item.path) as listing:
+            times += (each.stat(follow_symlinks=False).st_mtime for each in listing)
+    return max(times)
 
 
 def is_alive(process: int) -> bool:

@@ -11,6 +11,7 @@ Processes that measure or judge append their blocks to the file themselves.
 
 from __future__ import annotations
 
+import errno
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,6 +39,8 @@ MAX_ROWS_IN_MEMORY = 50_000
 _ROWS_PER_BLOCK = 2_000
 # Blocks that are decoded at the same time: a report that goes over rows and their neighbours needs two.
 _MAX_DECODED_BLOCKS = 2
+# Writing in part is rare: the disk is nearly full.
+_MAX_WRITES = 3
 
 
 class Run(Struct, frozen=True):
@@ -49,25 +52,20 @@ class Run(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """Some bytes of a file that any process of the same user opens by this path."""
+    """Some bytes of the file of the rows."""
 
-    path: str
     offset: int
     nbytes: int
 
-    def read(self) -> bytearray:
+    def read(self, descriptor: int) -> bytearray:
         """Return the bytes."""
         data = bytearray(self.nbytes)
         done = 0
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            while done < len(data):
-                got = os.preadv(descriptor, [memoryview(data)[done:]], self.offset + done)
-                if not got:
-                    raise EOFError("the temporary file of rows is incomplete")
-                done += got
-        finally:
-            os.close(descriptor)
+        while done < len(data):
+            got = os.preadv(descriptor, [memoryview(data)[done:]], self.offset + done)
+            if not got:
+                raise EOFError("the temporary file of rows is incomplete")
+            done += got
         return data
 
 
@@ -114,15 +112,37 @@ def encode_blocks(values: Sequence[Any], code: Callable[[Any], int] | None = Non
 
 
 def store_blocks(blocks: Iterable[Block], path: str) -> tuple[Block, ...]:
-    """Store blocks in a file from any process; a block that cannot be stored is returned as it is."""
-    found = []
-    for block in blocks:
-        try:
-            extent = None if block.kept else _append(path, block.data)
-        except OSError:
-            extent = None
-        found.append(block if extent is None else replace(block, data=b"", stored=extent))
-    return tuple(found)
+    """Append blocks to a `RowsFile` of another process; a block that cannot be stored is returned as it is."""
+    blocks = tuple(blocks)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    except OSError:
+        return blocks
+    try:
+        return tuple([_stored(block, descriptor) for block in blocks])
+    finally:
+        os.close(descriptor)
+
+
+def _stored(block: Block, descriptor: int) -> Block:
+    if block.kept:
+        return block
+    try:
+        return replace(block, data=b"", stored=_append(descriptor, block.data))
+    except OSError:
+        return block
+
+
+def _append(descriptor: int, data: bytes) -> Extent:
+    """Write bytes behind all others in one step: other processes may append at the same time.
+
+    `descriptor` is that of a file opened for appending. Bytes that are written in part are written again as a whole.
+    """
+    for _ in range(_MAX_WRITES):
+        written = os.write(descriptor, data)
+        if written == len(data):
+            return Extent(os.lseek(descriptor, 0, os.SEEK_CUR) - written, written)
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def encode_rows(rows: Sequence[Row]) -> Iterator[Block]:
@@ -155,38 +175,48 @@ def custom_names(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 class RowsFile:
-    """A file without a name in a folder, which is closed when this object is not used any more.
+    """A file without a name, created when it is needed, and closed when this object is not used any more.
 
-    `path` is how processes of the same user open it while this process exists. An empty `folder` stands for the folder
-    for temporary files.
+    `folder` is where it is; empty for the folder for temporary files.
     """
 
     def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._descriptor: int | None = None
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor of this process, for reading and appending."""
+        if self._descriptor is None:
+            self._descriptor = self._create()
+        return self._descriptor
+
+    @property
+    def path(self) -> str:
+        """A path by which other processes of the same user open the file while this process exists."""
+        return f"/proc/{os.getpid()}/fd/{self.descriptor}"
+
+    def append(self, data: bytes) -> Extent:
+        """Write bytes behind all others."""
+        try:
+            return _append(self.descriptor, data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._folder) from error
+
+    def _create(self) -> int:
         import tempfile
         import weakref
 
-        if folder:
-            make_folder(folder)
-        self.folder = folder or tempfile.gettempdir()
-        descriptor, path = tempfile.mkstemp(prefix=".opdiff-rows-", dir=self.folder)
-        os.unlink(path)
-        self.path = f"/proc/{os.getpid()}/fd/{descriptor}"
+        if self._folder:
+            make_folder(self._folder)
+        own, path = tempfile.mkstemp(prefix=".opdiff-rows-", dir=self._folder or None)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        finally:
+            os.close(own)
+            os.unlink(path)
         weakref.finalize(self, os.close, descriptor)
-
-
-def _append(path: str, data: bytes) -> Extent:
-    """Write bytes behind all others, which other processes may do at the same time."""
-    import fcntl
-
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        start, done = os.lseek(descriptor, 0, os.SEEK_END), 0
-        while done < len(data):
-            done += os.pwrite(descriptor, memoryview(data)[done:], start + done)
-    finally:
-        os.close(descriptor)
-    return Extent(path, start, done)
+        return descriptor
 
 
 class RowStore:
@@ -204,7 +234,7 @@ class RowStore:
     def add(self, rows: Iterable[Row] | EncodedRows) -> None:
         """Append rows; those that are encoded go to the file at once."""
         if isinstance(rows, EncodedRows):
-            self._flush(len(self._rows), rows.file).append(rows.blocks, rows.first, rows.file)
+            self._flush(len(self._rows), rows.file).append(rows.blocks, rows.first)
             return
         self._rows += rows
         if self._stored is not None or len(self._rows) > MAX_ROWS_IN_MEMORY:
@@ -231,11 +261,11 @@ class _StoredBlock(Struct, frozen=True):
     first: Mapping[DataMode, int]
     kept: tuple[Any, ...]
 
-    def read(self, kind: type[_T]) -> tuple[_T, ...]:
+    def read(self, descriptor: int, kind: type[_T]) -> tuple[_T, ...]:
         """Return the values."""
         if self.kept:
             return _numbered(self.kept, self.first)
-        values = msgspec.msgpack.decode(self.extent.read(), type=tuple[kind, ...])  # type: ignore[valid-type]  # a type at run time
+        values = msgspec.msgpack.decode(self.extent.read(descriptor), type=tuple[kind, ...])  # type: ignore[valid-type]  # a type at run time
         return _numbered(values, self.first)
 
 
@@ -250,6 +280,7 @@ def _numbered(values: tuple[Any, ...], first: Mapping[DataMode, int]) -> tuple[A
 class StoredPart(Struct, Generic[_T], frozen=True):
     """Some consecutive stored values, which any process of the same user loads; small and picklable."""
 
+    path: str
     kind: type[_T]
     blocks: tuple[_StoredBlock, ...]
     skipped: int
@@ -257,16 +288,19 @@ class StoredPart(Struct, Generic[_T], frozen=True):
 
     def load(self) -> tuple[_T, ...]:
         """Return the values."""
-        values = (value for block in self.blocks for value in block.read(self.kind))
-        return tuple(islice(values, self.skipped, self.skipped + self.count))
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            values = (value for block in self.blocks for value in block.read(descriptor, self.kind))
+            return tuple(islice(values, self.skipped, self.skipped + self.count))
+        finally:
+            os.close(descriptor)
 
 
 class StoredValues(Sequence[_T]):
     """Values in a file. Pickled as a tuple."""
 
     def __init__(self, file: RowsFile, kind: type[_T]) -> None:
-        # The first file is that of blocks to come; others are open as long as these values.
-        self._files = [file]
+        self._file = file
         self._kind = kind
         self._blocks: list[_StoredBlock] = []
         self._starts = [0]
@@ -280,37 +314,26 @@ class StoredValues(Sequence[_T]):
 
     @property
     def path(self) -> str:
-        """The file to which other processes may append blocks, by `store_blocks`."""
-        return self._files[0].path
+        """The file to which other processes append blocks, by `store_blocks`."""
+        return self._file.path
 
-    def append(
-        self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None, file: RowsFile | None = None
-    ) -> None:
-        """Append encoded values; `first` and `file` are those of `EncodedRows`."""
-        if file is not None and file not in self._files:
-            self._files.append(file)
+    def append(self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None) -> None:
+        """Append encoded values, which may be stored in the file already; `first` is that of `EncodedRows`."""
         for block in blocks:
-            extent = block.stored or self._store(block.data)
+            extent = block.stored or self._file.append(block.data)
             self._blocks.append(_StoredBlock(extent, block.count, first or {}, block.kept))
             self._starts.append(self._starts[-1] + block.count)
             self._codes += block.codes
 
-    def _store(self, data: bytes) -> Extent:
-        try:
-            return _append(self.path, data)
-        except OSError as error:
-            # Its path says nothing to users.
-            raise OSError(error.errno, error.strerror, self._files[0].folder) from error
-
     def beside(self, kind: type[_V]) -> StoredValues[_V]:
         """Return an empty sequence of other values in the same file."""
-        return StoredValues(self._files[0], kind)
+        return StoredValues(self._file, kind)
 
     def part(self, start: int, stop: int) -> StoredPart[_T]:
         """Return some consecutive values to be loaded elsewhere."""
         first, last = self._block_of(start), self._block_of(max(start, stop - 1))
         blocks = tuple(self._blocks[first : last + 1])
-        return StoredPart(self._kind, blocks, start - self._starts[first], stop - start)
+        return StoredPart(self._file.path, self._kind, blocks, start - self._starts[first], stop - start)
 
     def _block_of(self, number: int) -> int:
         return bisect_right(self._starts, number) - 1
@@ -319,7 +342,7 @@ class StoredValues(Sequence[_T]):
         if number not in self._decoded:
             while len(self._decoded) >= _MAX_DECODED_BLOCKS:
                 del self._decoded[next(iter(self._decoded))]
-            self._decoded[number] = self._blocks[number].read(self._kind)
+            self._decoded[number] = self._blocks[number].read(self._file.descriptor, self._kind)
         return self._decoded[number]
 
     def __len__(self) -> int:
@@ -361,13 +384,10 @@ class StoredRows(StoredValues[Row]):
         self.runs: list[Run] = []
         self.custom: dict[str, None] = {}
 
-    def append(
-        self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None, file: RowsFile | None = None
-    ) -> None:
-        """Append encoded rows; `first` and `file` are those of `EncodedRows`."""
-        blocks = list(blocks)
-        super().append(blocks, first, file)
+    def append(self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None) -> None:
+        """Append encoded rows, one block at a time; `first` is that of `EncodedRows`."""
         for block in blocks:
+            super().append([block], first)
             self.runs += block.runs
             self.custom |= dict.fromkeys(block.custom)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison
     from opdiff.core.row_store import MapJobs
-    from opdiff.report.parts import PartFile
+    from opdiff.report.parts import PartWriter
     from opdiff.report.table import Table
 
 
@@ -65,7 +65,7 @@ class ReportForm(Struct, frozen=True):
         """Write one table of graph mode."""
         _function(self.table_writer)(table, path)
 
-    def open_parts(self, comparison: Comparison, path: str) -> AbstractContextManager[PartFile] | None:
+    def open_parts(self, comparison: Comparison, path: str) -> AbstractContextManager[PartWriter] | None:
         """Open the report for the parts of a comparison; `None` if it is not made of all parts."""
         return _function(self.part_opener)(comparison, path) if self.part_opener else None
 

@@ -18,7 +18,7 @@ from opdiff.core.reasons import render, render_all
 from opdiff.core.row_store import runs_of
 from opdiff.core.tensor_stats import TensorStats, differences
 from opdiff.report.cells import csv_lines, escape_formula
-from opdiff.report.parts import PartFile
+from opdiff.report.parts import PartWriter
 from opdiff.report.table import Columns, JudgedRow, JudgedRows, Table
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def graph_tables(comparison: Comparison) -> dict[TableKey, Table]:
     return {key: graph_table(JudgedRows(comparison, found[key]), key.data_mode) for key in keys}
 
 
-def tables_file(paths: Mapping[TableKey, str]) -> PartFile:
-    """Return what takes the rows of all tables, and writes the tables, as `write_csv` does, to new files."""
+def tables_writer(paths: Mapping[TableKey, str]) -> PartWriter:
+    """Return the writer of all tables, which creates their files and writes them as `write_csv` does."""
     for key, path in paths.items():
         with open(path, "xb") as file:
             file.write(csv_lines([graph_table((), key.data_mode).header()]))
@@ -72,14 +72,14 @@ def tables_file(paths: Mapping[TableKey, str]) -> PartFile:
             with open(paths[key], "ab") as file:
                 file.write(some)
 
-    return PartFile(table_lines, add)
+    return PartWriter(table_lines, add)
 
 
 def table_lines(parts: Sequence[RowPart]) -> list[tuple[TableKey, bytes]]:
     """Return the lines of some rows by table; a table may be there several times."""
     found = []
     for part in parts:
-        rows = map(JudgedRow, part.rows, part.verdicts, part.results)
+        rows = (JudgedRow(*each) for each in zip(part.rows, part.verdicts, part.results, strict=True))
         for key, some in groupby(rows, key=lambda judged: _table_key(judged.row)):
             if key is not None:
                 found.append((key, csv_lines(graph_table(list(some), key.data_mode).cells())))

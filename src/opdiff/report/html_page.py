@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
     from opdiff.core.row_store import MapJobs
     from opdiff.report.changes import Changes
-    from opdiff.report.parts import PartFile
+    from opdiff.report.parts import PartWriter
 
 PAGE = os.path.join(os.path.dirname(__file__), "assets", "report.html")
 _DATA_MARK, _BLOCKS_MARK = b"@@data@@", b"@@blocks@@"
@@ -56,7 +56,7 @@ def write_html(
         write_parts(shown, [page], map_jobs)
 
 
-def open_whole(comparison: Comparison, path: str) -> AbstractContextManager[PartFile] | None:
+def open_whole(comparison: Comparison, path: str) -> AbstractContextManager[PartWriter] | None:
     """Open the report for all rows of a comparison; `None` if the page would not show all of them."""
     return _open(comparison, path) if len(comparison.rows) <= MAX_PAGE_ROWS else None
 
@@ -64,7 +64,7 @@ def open_whole(comparison: Comparison, path: str) -> AbstractContextManager[Part
 @contextmanager
 def _open(
     comparison: Comparison, path: str, changes: Changes | None = None, start: int | None = None
-) -> Iterator[PartFile]:
+) -> Iterator[PartWriter]:
     with open(PAGE, "rb") as page:
         before, _, rest = page.read().partition(_DATA_MARK)
     between, _, after = rest.partition(_BLOCKS_MARK)

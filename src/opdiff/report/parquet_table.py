@@ -11,7 +11,7 @@ from msgspec import structs
 from opdiff.core.reasons import render
 from opdiff.core.row_store import custom_names
 from opdiff.report.flat import NUMBERS, flat_part
-from opdiff.report.parts import PartFile, RowPart, write_parts
+from opdiff.report.parts import PartWriter, RowPart, write_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ def write_parquet(comparison: Comparison, path: str, map_jobs: MapJobs = map) ->
 
 
 @contextmanager
-def open_parquet(comparison: Comparison, path: str) -> Iterator[PartFile]:
+def open_parquet(comparison: Comparison, path: str) -> Iterator[PartWriter]:
     """A table that all rows of a comparison are added to."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -57,7 +57,7 @@ def open_parquet(comparison: Comparison, path: str) -> Iterator[PartFile]:
                 writers.append(stack.enter_context(writer))
             writers[0].write_table(table)
 
-        yield PartFile(partial(arrow_table, mode=comparison.mode, custom=custom_names(comparison.rows)), add)
+        yield PartWriter(partial(arrow_table, mode=comparison.mode, custom=custom_names(comparison.rows)), add)
 
 
 def arrow_table(parts: Sequence[RowPart], *, mode: Mode, custom: Sequence[str]) -> bytes:

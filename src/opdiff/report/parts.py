@@ -1,7 +1,7 @@
 """Parts of a comparison: consecutive rows with their verdicts, which a report writes at a time.
 
-    Comparison ──part_reference──► PartReference, … ──load──► RowPart ──PartFile.pack──► bytes, … ──PartFile.add──► file
-                                                    └──────── in any process ────────┘
+    Comparison ──part_reference──► PartReference, … ──load──► RowPart ──pack──► bytes, … ──add──► file of a PartWriter
+                                                    └──── in any process ────┘
 
 Files for millions of rows are made of parts by several processes: a `map` for these jobs is `MapJobs`. All files of a
 comparison are made in one pass, because loading the rows takes as long as packing them.
@@ -78,8 +78,8 @@ def part_reference(comparison: Comparison, numbers: range) -> PartReference:
     )
 
 
-class PartFile(Struct, frozen=True):
-    """A file that is made of the parts of a comparison.
+class PartWriter(Struct, frozen=True):
+    """A writer of a file that is made of the parts of a comparison.
 
     Attributes:
         pack: returns what the file has of some neighbouring parts. Picklable, since other processes may call it.
@@ -97,16 +97,16 @@ class PartsJob(Struct, frozen=True):
     pack: tuple[Callable[[Sequence[RowPart]], Any], ...]
 
 
-def write_parts(comparison: Comparison, files: Sequence[PartFile], map_jobs: MapJobs) -> None:
-    """Pack all rows for some files, in one pass over the rows."""
-    pack = tuple(file.pack for file in files)
+def write_parts(comparison: Comparison, writers: Sequence[PartWriter], map_jobs: MapJobs) -> None:
+    """Write some files in one pass over all rows."""
+    pack = tuple(writer.pack for writer in writers)
     jobs = [
         PartsJob(tuple(part_reference(comparison, numbers) for numbers in some), pack)
         for some in _neighbours(row_parts(comparison))
     ]
     for packed in map_jobs(pack_parts, jobs):
-        for file, result in zip(files, packed, strict=True):
-            file.add(result)
+        for writer, result in zip(writers, packed, strict=True):
+            writer.add(result)
 
 
 def pack_parts(job: PartsJob) -> list[Any]:
@@ -121,9 +121,12 @@ def row_parts(comparison: Comparison) -> Iterator[range]:
 
 
 def _neighbours(parts: Iterator[range]) -> Iterator[list[range]]:
-    """Yield the parts of each job."""
+    """Yield the parts of each job: of at least `_MIN_JOB_ROWS` rows, unless the next part is large."""
     some: list[range] = []
     for numbers in parts:
+        if some and numbers.stop - some[0].start > _MAX_PART_ROWS:
+            yield some
+            some = []
         some.append(numbers)
         if numbers.stop - some[0].start >= _MIN_JOB_ROWS:
             yield some

@@ -16,7 +16,7 @@ from opdiff.report.graph_payload import pack_graph_mode, pack_networks
 from opdiff.report.network_payload import pack_nodes
 from opdiff.report.packing import Packer
 from opdiff.report.page_text import page_text
-from opdiff.report.parts import PartFile, part_reference, row_parts
+from opdiff.report.parts import PartWriter, part_reference, row_parts
 from opdiff.report.picture_payload import pack_picture
 from opdiff.report.row_payload import pack_rows
 from opdiff.report.row_summary import RowSummary, summarize
@@ -82,12 +82,12 @@ class PagePayload:
         self._networks = pack_networks(comparison, packer) if comparison.mode is Mode.GRAPH else None
         self._summary = RowSummary(comparison.judgement.findings)
 
-    def blocks(self) -> PartFile:
-        """Return what takes the rows. The first block is packed at once: its strings become those of the page."""
+    def blocks(self) -> PartWriter:
+        """Return the writer of the rows. The first block is packed at once: its strings become those of the page."""
         findings = self._comparison.judgement.findings
         first = part_reference(self._comparison, next(row_parts(self._comparison))).load()
         self._add([(pack_rows(first, self._packer.for_first_block()), summarize(first, findings))])
-        return PartFile(partial(pack_blocks, findings=findings, known=self._packer.known_texts()), self._add)
+        return PartWriter(partial(pack_blocks, findings=findings, known=self._packer.known_texts()), self._add)
 
     def packed(self) -> bytes:
         """Return the compressed data of everything but the rows, when all rows were packed."""

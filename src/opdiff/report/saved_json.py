@@ -29,7 +29,7 @@ from opdiff.core.judgement import DocumentedResult, Verdict
 from opdiff.core.reasons import Reason, because, render
 from opdiff.core.row_store import RowStore
 from opdiff.report.packed_columns import pack_columns, unpack_columns
-from opdiff.report.parts import PartFile, RowPart, write_parts
+from opdiff.report.parts import PartWriter, RowPart, write_parts
 from opdiff.report.saved_pictures import pack_pictures, unpack_pictures
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def save(
         path: the file.
         files: names of the other files of its run.
         map_jobs: a `map` that may use other processes.
-        packed_rows: file to which the rows were added already, by `rows_file`; empty for none.
+        packed_rows: file to which the rows were added already, by `rows_writer`; empty for none.
     """
     fields = {name: getattr(comparison, name) for name in Comparison.__struct_fields__ if name != "rows"}
     fields["judgement"] = replace(comparison.judgement, verdicts=(), documented=())
@@ -81,17 +81,17 @@ def save(
                 while some := rows.read(_COPY_NBYTES):
                     file.write(some)
         elif comparison.rows:
-            write_parts(comparison, [rows_file(file)], map_jobs)
+            write_parts(comparison, [rows_writer(file)], map_jobs)
         file.write(b"\n]}\n")
 
 
-def rows_file(file: IO[bytes]) -> PartFile:
-    """Return what takes the rows of a saved comparison, and writes them to a file."""
+def rows_writer(file: IO[bytes]) -> PartWriter:
+    """Return the writer of the rows of a saved comparison."""
     separators = chain((b'\n"',), repeat(b',\n"'))
-    return PartFile(pack_rows, lambda block: file.writelines((next(separators), block, b'"')))
+    return PartWriter(encode_part, lambda block: file.writelines((next(separators), block, b'"')))
 
 
-def pack_rows(parts: Sequence[RowPart]) -> bytes:
+def encode_part(parts: Sequence[RowPart]) -> bytes:
     """Return some rows as base64."""
     part = RowPart.joined(parts)
     return _base64(rows=part.rows, verdicts=part.verdicts, documented=part.results).encode()

@@ -380,7 +380,7 @@ def test_the_table_is_written_when_nothing_could_be_judged(case: Case, monkeypat
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("opdiff.judge.build_network", fail)
+    monkeypatch.setattr("opdiff.judge.comparison_judgement.build_network", fail)
     case.npu("a", GOOD)
     case.npy("a", GOOD)
     row = case.compared("-fr", case.rules(rule("a")), code=70).of("a")

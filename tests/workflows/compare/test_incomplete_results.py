@@ -69,6 +69,17 @@ def test_old_drafts_of_dead_processes_are_removed(tmp_path: Path, name: str) -> 
     assert {path.name for path in tmp_path.iterdir()} == {own, "result.csv"}
 
 
+def test_draft_folders_are_removed_when_their_files_are_old(tmp_path: Path) -> None:
+    for folder in (tmp_path / f".{DEAD}.1.00000000.part", tmp_path / f".{DEAD}.2.00000000.part"):
+        folder.mkdir()
+        (folder / "table-0").touch()
+        os.utime(folder, (time.time() - 4000,) * 2)
+    os.utime(tmp_path / f".{DEAD}.1.00000000.part" / "table-0", (time.time() - 4000,) * 2)
+    remove_old_drafts(str(tmp_path))
+    # Something writes to the other one, on another machine.
+    assert [path.name for path in tmp_path.iterdir()] == [f".{DEAD}.2.00000000.part"]
+
+
 def test_an_interrupt_while_modules_are_imported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,6 @@ The kernel gets the strides of each layout. Pairs whose layouts strides cannot e
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
@@ -20,6 +19,7 @@ from opdiff.core.strides import SplitAxis
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, unpack_sums
 from opdiff.workflows.compare.job import JobOutcome, data_row, failed, outcome_of
+from opdiff.workflows.compare.preloading import import_judge_and_reports
 from opdiff.workflows.compare.tensor_payloads import calls_of, fetch_payloads
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterato
             if done is not None:
                 yield from _results(done)
         if running is not None:
-            import_module("opdiff.workflows.compare.later_stages")
+            import_judge_and_reports()
             running.wait(progress)
             yield from _results(running)
     finally:

@@ -1,4 +1,4 @@
-"""Drafts of the files of a long comparison, made in one pass over its rows, which takes long to load."""
+"""Drafts of the files of a long comparison, made in one pass: loading its rows takes as long as packing them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 from opdiff.core.atomic_file import draft_folder, open_atomic
 from opdiff.core.row_store import StoredRows
 from opdiff.report.parts import write_parts
-from opdiff.report.saved_json import rows_file
+from opdiff.report.saved_json import rows_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,15 +43,18 @@ def make_drafts(
     """Drafts in a folder for results, which are removed at the end.
 
     There are none for a short comparison, and none if one of them cannot be made: all files are then written one after
-    the other, so that the files before it exist.
+    the other, so that the files before it exist, and the error occurs again.
     """
     if not isinstance(comparison.rows, StoredRows):
         yield Drafts()
         return
-    with draft_folder(folder) as hidden:
+    with ExitStack() as stack:
+        hidden = stack.enter_context(draft_folder(folder))
         try:
             drafts = _make(comparison, hidden, tables, forms, map_jobs)
         except Exception:  # noqa: BLE001  the error occurs again when the file is written on its own
+            # Incomplete drafts would take the space of these files.
+            stack.close()
             drafts = Drafts()
         yield drafts
 
@@ -59,22 +62,20 @@ def make_drafts(
 def _make(
     comparison: Comparison, folder: str, tables: Iterable[TableKey], forms: Sequence[ReportForm], map_jobs: MapJobs
 ) -> Drafts:
-    drafts = Drafts(
-        {key: os.path.join(folder, f"table-{number}") for number, key in enumerate(tables)},
-        {form.name: os.path.join(folder, form.name) for form in forms},
-        os.path.join(folder, "rows"),
-    )
+    table_paths = {key: os.path.join(folder, f"table-{number}") for number, key in enumerate(tables)}
+    report_paths: dict[str, str] = {}
+    rows_path = os.path.join(folder, "rows")
     with ExitStack() as stack:
-        files = [rows_file(stack.enter_context(open_atomic(drafts.rows)))]
-        if drafts.tables:
-            from opdiff.report.graph_table import tables_file
+        writers = [rows_writer(stack.enter_context(open_atomic(rows_path)))]
+        if table_paths:
+            from opdiff.report.graph_table import tables_writer
 
-            files.append(tables_file(drafts.tables))
-        opened = {}
+            writers.append(tables_writer(table_paths))
         for form in forms:
-            file = form.open_parts(comparison, drafts.reports[form.name])
-            if file is not None:
-                opened[form.name] = drafts.reports[form.name]
-                files.append(stack.enter_context(file))
-        write_parts(comparison, files, map_jobs)
-    return Drafts(drafts.tables, opened, drafts.rows)
+            path = os.path.join(folder, form.name)
+            writer = form.open_parts(comparison, path)
+            if writer is not None:
+                report_paths[form.name] = path
+                writers.append(stack.enter_context(writer))
+        write_parts(comparison, writers, map_jobs)
+    return Drafts(table_paths, report_paths, rows_path)

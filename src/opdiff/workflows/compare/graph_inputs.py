@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.comparison import DataMode, Mode, ModelGraph, Side
@@ -41,6 +42,14 @@ _SCENARIOS = {
 }
 
 
+class _TokenReader(Struct, frozen=True):
+    """How tokens are read, how they are measured where they are read, and the file for the rows of these tokens."""
+
+    reader: InputReader
+    measuring: Measuring | None
+    rows_file: RowsFile
+
+
 def read_graph_inputs(options: CompareOptions, reader: InputReader, measuring: Measuring | None = None) -> Inputs:
     """Find the ranks, graphs and tokens of both sides; dump files are opened when a batch is requested.
 
@@ -48,17 +57,18 @@ def read_graph_inputs(options: CompareOptions, reader: InputReader, measuring: M
         InputError: a side is not a dump of graph mode, or the sides have nothing in common.
         UsageError: the rank must be selected.
     """
+    token_reader = _TokenReader(reader, measuring, RowsFile(options.output))
     if options.ranks:
-        return _read_ranks(options, reader, measuring)
+        return _read_ranks(options, token_reader)
     target, golden = reader.graph_trees([options.target, options.golden], _listing_workers(options))
-    return _pair_trees(target, golden, options, reader, measuring)
+    return _pair_trees(target, golden, options, token_reader)
 
 
 def _listing_workers(options: CompareOptions) -> int:
     return 1 if options.in_process else options.workers or usable_cores()
 
 
-def _read_ranks(options: CompareOptions, reader: InputReader, measuring: Measuring | None) -> Inputs:
+def _read_ranks(options: CompareOptions, token_reader: _TokenReader) -> Inputs:
     """Find the graphs and tokens of ranks whose directories a table has."""
     from opdiff.read.graph.rank_table import read_rank_table
 
@@ -67,9 +77,9 @@ def _read_ranks(options: CompareOptions, reader: InputReader, measuring: Measuri
     if not chosen:
         raise InputError(options.ranks, because("compare.no_rank", rank=options.rank))
     paths = [path for sides in chosen.values() for path in (sides.target, sides.golden)]
-    trees = reader.graph_trees(paths, _listing_workers(options))
+    trees = token_reader.reader.graph_trees(paths, _listing_workers(options))
     sides = [(as_rank(next(trees), rank), as_rank(next(trees), rank)) for rank in chosen]
-    found = [_pair_trees(target, golden, options, reader, measuring) for target, golden in sides]
+    found = [_pair_trees(target, golden, options, token_reader) for target, golden in sides]
     first = found[0]
     return replace(
         first,
@@ -82,9 +92,7 @@ def _read_ranks(options: CompareOptions, reader: InputReader, measuring: Measuri
     )
 
 
-def _pair_trees(
-    target: GraphTree, golden: GraphTree, options: CompareOptions, reader: InputReader, measuring: Measuring | None
-) -> Inputs:
+def _pair_trees(target: GraphTree, golden: GraphTree, options: CompareOptions, token_reader: _TokenReader) -> Inputs:
     refuse_fx_target(target, golden)
     warnings = refuse_certain(graph_problems(target, golden), force=options.force)
     shards = Shards.of(options.shards, [*target.ranks]) if options.shards else None
@@ -107,7 +115,7 @@ def _pair_trees(
         Side(target.root, DumpKind.NPU, quantized=False),
         Side(golden.root, DumpKind.ARRAYS if golden.kind is GraphKind.FX else DumpKind.NPU, quantized=False),
         _SCENARIOS[golden.kind],
-        _batches(units, golden.kind, options, division, reader, measuring),
+        _batches(units, golden.kind, options, division, token_reader),
         tuple(dict.fromkeys((*notes, *texts.notes))),
         warnings=warnings,
         differences=tuple(graph_differences(target, golden, texts.first_of(target), texts.first_of(golden))),
@@ -119,24 +127,23 @@ def _batches(
     golden_kind: GraphKind,
     options: CompareOptions,
     division: Division | None,
-    reader: InputReader,
-    measuring: Measuring | None,
+    token_reader: _TokenReader,
 ) -> Iterator[PairBatch]:
     """Yield the pairs of all graphs in batches of complete tokens; a network comes with its last token.
 
     Many tokens are measured by the processes that read them, unless their pairs depend on other ranks.
     """
+    reader, measuring, rows_file = token_reader.reader, token_reader.measuring, token_reader.rows_file
     max_tokens = tokens_per_job(units, options.workers or usable_cores())
     jobs = [token_jobs(unit, golden_kind, options.token, max_tokens) for unit in units]
     all_jobs = [job for some in jobs for job in some]
     workers = choose_workers(all_jobs, options)
     if workers > 1 and division is None and measuring is not None and measuring.fits_workers:
-        file = RowsFile(options.output)
-        measured = reader.measure_tokens(all_jobs, workers, measuring, file.path)
+        measured = reader.measure_tokens(all_jobs, workers, measuring, rows_file.path)
         file_counts = [job.file_count for job in all_jobs]
         done = nbytes = 0
         for unit, some in zip(units, jobs, strict=True):
-            for batch, measured_nbytes in _measured_batches(unit, islice(measured, len(some)), file, options):
+            for batch, measured_nbytes in _measured_batches(unit, islice(measured, len(some)), rows_file, options):
                 done += batch.measured is not None
                 nbytes += measured_nbytes
                 # Files of further tokens are assumed to be as large as the files of earlier tokens.
@@ -160,7 +167,7 @@ def _batches(
 
 
 def _measured_batches(
-    unit: RankGraph, results: Iterable[TokenRows], file: RowsFile, options: CompareOptions
+    unit: RankGraph, results: Iterable[TokenRows], rows_file: RowsFile, options: CompareOptions
 ) -> Iterator[tuple[PairBatch, int]]:
     """Yield the rows of the tokens of one graph of one rank with their bytes, then the network, and notes."""
     notes: list[Reason] = []
@@ -168,7 +175,7 @@ def _measured_batches(
     units: list[Unit] = []
     first = dict.fromkeys(DataMode, 0)
     for found in results:
-        numbered = replace(found.rows.rows, first=dict(first), file=file)
+        numbered = replace(found.rows.rows, first=dict(first), file=rows_file)
         yield PairBatch((), measured=replace(found.rows, rows=numbered)), found.nbytes
         for mode, count in found.counts.items():
             first[mode] += count

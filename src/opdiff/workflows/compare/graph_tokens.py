@@ -111,13 +111,13 @@ class TokenRows(Struct, frozen=True):
 
 
 def tokens_per_job(units: Iterable[RankGraph], workers: int) -> int:
-    """Return how many tokens a job has, so that so many workers have work until the end."""
+    """Return how many tokens a job has, so that all workers have work until the end."""
     count = sum(len(unit.target.tokens) for unit in units)
     return max(1, min(count // (_JOBS_PER_CORE * workers), _MAX_TOKENS_PER_JOB))
 
 
 def token_jobs(unit: RankGraph, golden_kind: GraphKind, token: int | None, max_tokens: int) -> list[TokenJob]:
-    """Return the jobs of one graph of one rank, of up to so many tokens; of one token if a token is given."""
+    """Return the jobs of one graph of one rank, each of up to `max_tokens` tokens; of one token if a token is given."""
     golden = unit.golden.tokens if unit.golden is not None else {}
     tokens = [
         (

@@ -81,7 +81,7 @@ def write_outputs(result: ComparisonResult, options: CompareOptions) -> OutputFi
             write_new(
                 folder,
                 form.file_name(stem),
-                _from(drafts.reports.get(form.name), partial(form.write, comparison, map_jobs=map_jobs)),
+                _move_or_write(drafts.reports.get(form.name), partial(form.write, comparison, map_jobs=map_jobs)),
             )
             for form in whole_forms
         )
@@ -90,8 +90,8 @@ def write_outputs(result: ComparisonResult, options: CompareOptions) -> OutputFi
     return OutputFiles(table_paths, saved, reports, summary)
 
 
-def _from(draft: str | None, write: Callable[[str], None]) -> Callable[[str], None]:
-    """Return what renames a complete draft, or writes the file if there is no draft."""
+def _move_or_write(draft: str | None, write: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that moves the draft into place, or writes the file if there is no draft."""
     return write if draft is None else partial(os.replace, draft)
 
 
@@ -112,7 +112,7 @@ def row_mapper(rows: Sequence[Row], options: CompareOptions) -> MapJobs:
 def _write_table(named: NamedTable, folder: str, forms: Sequence[ReportForm], drafts: Drafts) -> Iterator[str]:
     """Write a table as CSV and in the given forms; yield the paths."""
     table, draft = named.table, drafts.tables.get(named.key) if named.key else None
-    path = write_new(folder, named.name, _from(draft, partial(write_csv, table)))
+    path = write_new(folder, named.name, _move_or_write(draft, partial(write_csv, table)))
     yield path
     for form in forms:
         yield write_new(folder, f"{_stem(path)}{form.suffix}", partial(form.write_table, table))

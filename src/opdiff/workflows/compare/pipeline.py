@@ -88,8 +88,9 @@ def compare(
                 continue
             try:
                 measured = _pair_and_measure(inputs, options, measuring, progress)
-                # Imported by now: the modules of later stages are imported while the kernel measures.
-                from opdiff.workflows.compare.later_stages import judge_inputs, replay_suspects
+                # Imported by now, see `preloading`.
+                from opdiff.workflows.compare.judging import judge_inputs
+                from opdiff.workflows.compare.replays import replay_suspects
 
                 comparison = judge_inputs(inputs, measured, limits, options, bounds)
                 comparison = replay_suspects(comparison, measured.pairs, options, cluster, on_replay_progress)
@@ -120,7 +121,7 @@ def compare_and_write(
         if isinstance(result, ComparisonProblem):
             yield result
             continue
-        from opdiff.workflows.compare.later_stages import write_outputs
+        from opdiff.workflows.compare.outputs import write_outputs
 
         yield result, write_outputs(result, options)
         if options.resume:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyarrow import parquet
 
 from command_line import run
 from opdiff.core import row_store
-from opdiff.report import html_page, page_rows
+from opdiff.report import html_page, page_rows, parts
 from opdiff.report.saved_json import load
 from opdiff.sample.graph_mode import write_graph_sample
 from page_data import PageData
@@ -32,13 +32,13 @@ def long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_store, "MAX_ROWS_IN_MEMORY", 3)
 
 
-def compare(sample: GraphSample, out: Path, capsys: pytest.CaptureFixture[str]) -> int:
-    return run(capsys, "compare", sample.target, sample.golden, "-m", "torchair", "-o", out, "--parquet").code
+def compare(sample: GraphSample, out: Path, capsys: pytest.CaptureFixture[str], *words: str) -> int:
+    return run(capsys, "compare", sample.target, sample.golden, "-m", "torchair", "-o", out, "--parquet", *words).code
 
 
-def contents(out: Path) -> dict[str, object]:
+def contents(out: Path) -> dict[str, Any]:
     """Return tables, rows of the Parquet file, blocks of the page, and rows of the saved form."""
-    found: dict[str, object] = {re.sub(r"\d{14}", "", path.name): path.read_bytes() for path in out.glob("*.csv")}
+    found: dict[str, Any] = {re.sub(r"\d{14}", "", path.name): path.read_bytes() for path in out.glob("*.csv")}
     (columns,) = out.glob("*.parquet")
     (page,) = out.glob("*.html")
     (saved,) = out.glob("result_*.json")
@@ -56,6 +56,27 @@ def test_files_are_those_of_a_short_comparison(
     monkeypatch.setattr(row_store, "MAX_ROWS_IN_MEMORY", 3)
     assert compare(sample, tmp_path / "long", capsys) == 0
     assert contents(tmp_path / "long") == contents(tmp_path / "short")
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_files_of_many_jobs_are_those_of_one(
+    sample: GraphSample,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    workers: str,
+) -> None:
+    """Tables have their lines in order, though jobs are done by several processes."""
+    assert compare(sample, tmp_path / "one", capsys) == 0
+    monkeypatch.setattr(row_store, "MAX_ROWS_IN_MEMORY", 3)
+    monkeypatch.setattr(row_store, "_ROWS_PER_BLOCK", 2)
+    monkeypatch.setattr(parts, "_MIN_PART_ROWS", 1)
+    monkeypatch.setattr(parts, "_MIN_JOB_ROWS", 2)
+    assert compare(sample, tmp_path / "many", capsys, "-j", workers) == 0
+    one, many = contents(tmp_path / "one"), contents(tmp_path / "many")
+    names = [*(name for name in one if name.endswith(".csv")), "parquet"]
+    assert {name: many[name] for name in names} == {name: one[name] for name in names}
+    assert len(many["page"]) > len(one["page"])
 
 
 @pytest.mark.usefixtures("long_runs")
