@@ -21,7 +21,6 @@ from opdiff.core.reasons import because
 from opdiff.core.row_store import (
     Block,
     EncodedRows,
-    RowsFile,
     RowStore,
     StoredPart,
     StoredRows,
@@ -29,6 +28,7 @@ from opdiff.core.row_store import (
     encode_blocks,
     store_blocks,
 )
+from opdiff.core.rows_file import RowsFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,6 +154,17 @@ def test_rows_of_other_processes_are_in_the_file_of_the_store(tmp_path: Path) ->
     assert list(found) == rows
     assert isinstance(found, StoredRows)
     assert found.part(4, 9).load() == tuple(rows[4:9])
+
+
+@pytest.mark.usefixtures("small")
+def test_rows_of_another_file_are_copied(tmp_path: Path) -> None:
+    """Ranks with few rows come before one whose rows were stored by other processes."""
+    rows = [*map(make_row, range(20))]
+    store, file = RowStore(str(tmp_path)), RowsFile(str(tmp_path))
+    store.add(rows[:9])
+    store.add(EncodedRows(store_blocks(encode_blocks(rows[9:]), file.path), file=file))
+    del file
+    assert list(store.finish()) == rows
 
 
 def test_a_file_that_is_not_needed_is_not_created(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ Processes that measure or judge append their blocks to the file themselves.
 
 from __future__ import annotations
 
-import errno
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,9 +22,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.atomic_file import make_folder
 from opdiff.core.comparison import DataMode, Row
 from opdiff.core.dump import Unit  # noqa: TC001  msgspec reads it
+from opdiff.core.rows_file import Extent, RowsFile, append_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +38,6 @@ MAX_ROWS_IN_MEMORY = 50_000
 _ROWS_PER_BLOCK = 2_000
 # Blocks that are decoded at the same time: a report that goes over rows and their neighbours needs two.
 _MAX_DECODED_BLOCKS = 2
-# Writing in part is rare: the disk is nearly full.
-_MAX_WRITES = 3
 
 
 class Run(Struct, frozen=True):
@@ -49,24 +46,6 @@ class Run(Struct, frozen=True):
     unit: Unit | None
     data_mode: DataMode
     count: int
-
-
-class Extent(Struct, frozen=True):
-    """Some bytes of the file of the rows."""
-
-    offset: int
-    nbytes: int
-
-    def read(self, descriptor: int) -> bytearray:
-        """Return the bytes."""
-        data = bytearray(self.nbytes)
-        done = 0
-        while done < len(data):
-            got = os.preadv(descriptor, [memoryview(data)[done:]], self.offset + done)
-            if not got:
-                raise EOFError("the temporary file of rows is incomplete")
-            done += got
-        return data
 
 
 class Block(Struct, frozen=True):
@@ -128,21 +107,9 @@ def _stored(block: Block, descriptor: int) -> Block:
     if block.kept:
         return block
     try:
-        return replace(block, data=b"", stored=_append(descriptor, block.data))
+        return replace(block, data=b"", stored=append_bytes(descriptor, block.data))
     except OSError:
         return block
-
-
-def _append(descriptor: int, data: bytes) -> Extent:
-    """Write bytes behind all others in one step: other processes may append at the same time.
-
-    `descriptor` is that of a file opened for appending. Bytes that are written in part are written again as a whole.
-    """
-    for _ in range(_MAX_WRITES):
-        written = os.write(descriptor, data)
-        if written == len(data):
-            return Extent(os.lseek(descriptor, 0, os.SEEK_CUR) - written, written)
-    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def encode_rows(rows: Sequence[Row]) -> Iterator[Block]:
@@ -174,51 +141,6 @@ def custom_names(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for row in rows for name, _, _ in row.custom))
 
 
-class RowsFile:
-    """A file without a name, created when it is needed, and closed when this object is not used any more.
-
-    `folder` is where it is; empty for the folder for temporary files.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._descriptor: int | None = None
-
-    @property
-    def descriptor(self) -> int:
-        """The descriptor of this process, for reading and appending."""
-        if self._descriptor is None:
-            self._descriptor = self._create()
-        return self._descriptor
-
-    @property
-    def path(self) -> str:
-        """A path by which other processes of the same user open the file while this process exists."""
-        return f"/proc/{os.getpid()}/fd/{self.descriptor}"
-
-    def append(self, data: bytes) -> Extent:
-        """Write bytes behind all others."""
-        try:
-            return _append(self.descriptor, data)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, self._folder) from error
-
-    def _create(self) -> int:
-        import tempfile
-        import weakref
-
-        if self._folder:
-            make_folder(self._folder)
-        own, path = tempfile.mkstemp(prefix=".opdiff-rows-", dir=self._folder or None)
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-        finally:
-            os.close(own)
-            os.unlink(path)
-        weakref.finalize(self, os.close, descriptor)
-        return descriptor
-
-
 class RowStore:
     """Rows of a comparison that is being made; `finish` returns them.
 
@@ -234,7 +156,8 @@ class RowStore:
     def add(self, rows: Iterable[Row] | EncodedRows) -> None:
         """Append rows; those that are encoded go to the file at once."""
         if isinstance(rows, EncodedRows):
-            self._flush(len(self._rows), rows.file).append(rows.blocks, rows.first)
+            stored = self._flush(len(self._rows), rows.file)
+            stored.append(_blocks_for(stored, rows), rows.first)
             return
         self._rows += rows
         if self._stored is not None or len(self._rows) > MAX_ROWS_IN_MEMORY:
@@ -251,6 +174,15 @@ class RowStore:
         self._stored.append(encode_rows(self._rows[:count]))
         del self._rows[:count]
         return self._stored
+
+
+def _blocks_for(stored: StoredRows, rows: EncodedRows) -> Iterator[Block]:
+    """Yield blocks for the file of some rows; the data of those that are stored in another file is read."""
+    for block in rows.blocks:
+        if block.stored is None or rows.file is None or stored.file is rows.file:
+            yield block
+        else:
+            yield replace(block, data=bytes(block.stored.read(rows.file.descriptor)), stored=None)
 
 
 class _StoredBlock(Struct, frozen=True):
@@ -297,10 +229,10 @@ class StoredPart(Struct, Generic[_T], frozen=True):
 
 
 class StoredValues(Sequence[_T]):
-    """Values in a file. Pickled as a tuple."""
+    """Values in `file`. Pickled as a tuple."""
 
     def __init__(self, file: RowsFile, kind: type[_T]) -> None:
-        self._file = file
+        self.file = file
         self._kind = kind
         self._blocks: list[_StoredBlock] = []
         self._starts = [0]
@@ -315,25 +247,25 @@ class StoredValues(Sequence[_T]):
     @property
     def path(self) -> str:
         """The file to which other processes append blocks, by `store_blocks`."""
-        return self._file.path
+        return self.file.path
 
     def append(self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None) -> None:
         """Append encoded values, which may be stored in the file already; `first` is that of `EncodedRows`."""
         for block in blocks:
-            extent = block.stored or self._file.append(block.data)
+            extent = block.stored or self.file.append(block.data)
             self._blocks.append(_StoredBlock(extent, block.count, first or {}, block.kept))
             self._starts.append(self._starts[-1] + block.count)
             self._codes += block.codes
 
     def beside(self, kind: type[_V]) -> StoredValues[_V]:
         """Return an empty sequence of other values in the same file."""
-        return StoredValues(self._file, kind)
+        return StoredValues(self.file, kind)
 
     def part(self, start: int, stop: int) -> StoredPart[_T]:
         """Return some consecutive values to be loaded elsewhere."""
         first, last = self._block_of(start), self._block_of(max(start, stop - 1))
         blocks = tuple(self._blocks[first : last + 1])
-        return StoredPart(self._file.path, self._kind, blocks, start - self._starts[first], stop - start)
+        return StoredPart(self.file.path, self._kind, blocks, start - self._starts[first], stop - start)
 
     def _block_of(self, number: int) -> int:
         return bisect_right(self._starts, number) - 1
@@ -342,7 +274,7 @@ class StoredValues(Sequence[_T]):
         if number not in self._decoded:
             while len(self._decoded) >= _MAX_DECODED_BLOCKS:
                 del self._decoded[next(iter(self._decoded))]
-            self._decoded[number] = self._blocks[number].read(self._file.descriptor, self._kind)
+            self._decoded[number] = self._blocks[number].read(self.file.descriptor, self._kind)
         return self._decoded[number]
 
     def __len__(self) -> int:

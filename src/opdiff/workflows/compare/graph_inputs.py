@@ -12,7 +12,7 @@ from opdiff.core.comparison import DataMode, Mode, ModelGraph, Side
 from opdiff.core.dump import DumpKind, GraphKind
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.core.row_store import RowsFile
+from opdiff.core.rows_file import RowsFile
 from opdiff.pair.graph.token_graph import token_graph
 from opdiff.run import usable_cores
 from opdiff.workflows.compare.environments import graph_differences
