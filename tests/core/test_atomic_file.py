@@ -130,7 +130,8 @@ def test_drafts_of_a_killed_run_do_not_count_as_files(tmp_path: Path) -> None:
         (Path(draft) / "a").write_bytes(b"whole")
     assert (tmp_path / "a").read_bytes() == b"whole"
     assert killed.exists()
-    os.utime(killed, (0, 0))
+    for path in (killed / "a", killed):
+        os.utime(path, (0, 0))
     (tmp_path / "a").unlink()
     with fill_folder(str(tmp_path)):
         assert not killed.exists()

@@ -96,19 +96,14 @@ def busy_workers(cluster: Cluster) -> set[str]:
     return {name for name, count in found.values() if count}
 
 
-def becomes_busy(cluster: Cluster, process: subprocess.Popen[bytes], name: str = "w1") -> bool:
-    """Wait until a worker runs a task, and return true; false if the command ended before that was seen."""
+def wait_until_busy(cluster: Cluster, process: subprocess.Popen[bytes]) -> str:
+    """Wait until a worker runs a task of a command, and return its name."""
     deadline = time.monotonic() + _MAX_SECONDS
-    while name not in busy_workers(cluster):
-        if process.poll() is not None:
-            return False
+    while not (busy := busy_workers(cluster)):
+        assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    return True
-
-
-def wait_until_busy(cluster: Cluster, process: subprocess.Popen[bytes], name: str = "w1") -> None:
-    assert becomes_busy(cluster, process, name), process.communicate()
+    return min(busy)
 
 
 def wait_until_clean(cluster: Cluster) -> None:
@@ -154,14 +149,10 @@ def test_worker_that_ends_or_hangs_costs_no_result(
     shutil.rmtree(tmp_path / "out", ignore_errors=True)
     with open_cluster(processes.address, "", lambda _count: None) as cluster:
         process = start(words[name], processes.address)
-        while not becomes_busy(cluster, process):
-            # Another worker was faster.
-            assert process.returncode == 0, process.communicate()
-            shutil.rmtree(tmp_path / "out", ignore_errors=True)
-            process = start(words[name], processes.address)
-        processes.workers["w1"].send_signal(sent)
+        worker = wait_until_busy(cluster, process)
+        processes.workers[worker].send_signal(sent)
         out, err = process.communicate(timeout=2 * _MAX_SECONDS)
-    processes.kill("w1")
+    processes.kill(worker)
     assert process.returncode == 0, err
     assert tables(tmp_path / "out") == tables_here
     assert name == "graph" or out == here.stdout
