@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Large, because tables are written line by line.
 _BUFFER_NBYTES = 1 << 17
+_COPY_NBYTES = 1 << 20
 # Hidden files and folders that hold what is being written, by process: `.part` of this module, `.draft` of `report`.
 _DRAFT = r"\.(\d{1,10})(?:\.\d{1,10}\.(?:draft|[0-9a-f]{8}\.part)|\.part)"
 _MIN_DRAFT_AGE_S = 3600
@@ -55,6 +56,12 @@ def open_atomic(path: str) -> Iterator[IO[bytes]]:
         with suppress(FileNotFoundError):
             os.unlink(draft)
         raise
+
+
+def copy_bytes(source: IO[bytes], target: IO[bytes]) -> None:
+    """Copy what is left of a file, as `shutil` does, whose import takes longer than most copies."""
+    while some := source.read(_COPY_NBYTES):
+        target.write(some)
 
 
 def remove_old_drafts(folder: str) -> None:

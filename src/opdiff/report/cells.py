@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.formatting import NOT_A_NUMBER, format_number
+from opdiff.report.parts import map_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -82,8 +83,7 @@ def _column_texts(cells: Sequence[Any]) -> Sequence[str]:
     if kinds == {str} and re.fullmatch(_PLAIN_COLUMN, "\0".join(cells)):
         return cells
     if kinds <= {str, type(None)}:
-        texts = {cell: _cell_text(cell) for cell in set(cells)}
-        return [texts[cell] for cell in cells]
+        return map_distinct(_cell_text, cells)
     return [_cell_text(cell) if isinstance(cell, str) or cell is None else str(cell) for cell in cells]
 
 

@@ -13,7 +13,7 @@ from io import BytesIO
 from itertools import count
 from typing import IO, TYPE_CHECKING
 
-from opdiff.core.atomic_file import open_atomic
+from opdiff.core.atomic_file import copy_bytes, open_atomic
 from opdiff.core.row_store import MAX_ROWS_IN_MEMORY
 from opdiff.report.page_rows import MAX_PAGE_ROWS, page_part
 from opdiff.report.parts import write_parts
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 PAGE = os.path.join(os.path.dirname(__file__), "assets", "report.html")
 _DATA_MARK, _BLOCKS_MARK = b"@@data@@", b"@@blocks@@"
-_COPY_NBYTES = 1 << 20
 
 
 def write_html(
@@ -79,8 +78,7 @@ def _open(
         yield payload.blocks()
         file.writelines((before, b2a_base64(payload.packed(), newline=False), between))
         blocks.seek(0)
-        while some := blocks.read(_COPY_NBYTES):
-            file.write(some)
+        copy_bytes(blocks, file)
         file.write(after)
 
 

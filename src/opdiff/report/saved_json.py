@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.atomic_file import open_atomic
+from opdiff.core.atomic_file import copy_bytes, open_atomic
 from opdiff.core.comparison import Comparison, ModelGraph, Row
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input, regular_file
@@ -45,7 +45,6 @@ SCHEMA, VERSION = "opdiff.comparison", 3
 _MAX_HEAD_BYTES = 400
 _MAX_FILES_NBYTES = 1 << 22
 _MAX_NBYTES = 4 << 30
-_COPY_NBYTES = 1 << 20
 
 
 class _Packed(Struct):
@@ -78,8 +77,7 @@ def save(
         file.write(f'{encode(head)[:-1]}, "rows": ['.encode())
         if packed_rows:
             with open(packed_rows, "rb") as rows:
-                while some := rows.read(_COPY_NBYTES):
-                    file.write(some)
+                copy_bytes(rows, file)
         elif comparison.rows:
             write_parts(comparison, [rows_writer(file)], map_jobs)
         file.write(b"\n]}\n")

@@ -106,7 +106,9 @@ def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterato
             if done is not None:
                 yield from _results(done)
         if running is not None:
-            import_judge_and_reports()
+            if threads > 1:
+                # Not in processes that only measure, which have one thread.
+                import_judge_and_reports()
             running.wait(progress)
             yield from _results(running)
     finally:
