@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.report.cells import csv_lines, escape_formula, format_cells, write_rows
+from opdiff.report.cells import csv_lines, escape_formula, write_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,10 +20,16 @@ ROW = (1.5e-8, 0.1, 3, None, "=1+1", 'a,"b"', "\udc80")
 
 def test_cells_are_written(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
-    write_rows(str(path), ["h"] * len(ROW), [ROW, format_cells(ROW)])
-    lines = path.read_bytes().split(b"\r\n")
-    assert lines[1] == b'1.5e-08,0.1,3,,=1+1,"a,""b""",\\udc80'
-    assert lines[2] == b'1.50000e-08,0.100000,3,,\'=1+1,"a,""b""",\\udc80'
+    write_rows(str(path), ["h"] * len(ROW), [ROW])
+    assert path.read_bytes().split(b"\r\n")[1] == b'1.50000e-08,0.100000,3,,\'=1+1,"a,""b""",\\udc80'
+    write_rows(str(path), ["h"] * len(ROW), [ROW], str)
+    assert path.read_bytes().split(b"\r\n")[1] == b'1.5e-08,0.1,3,,\'=1+1,"a,""b""",\\udc80'
+
+
+def test_rows_of_several_parts(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    write_rows(str(path), ["number", "name"], ((number, "a") for number in range(4001)))
+    assert path.read_text().splitlines()[1:] == [f"{number},a" for number in range(4001)]
 
 
 def test_failure_leaves_no_file(tmp_path: Path) -> None:
@@ -47,7 +53,7 @@ def test_failure_leaves_no_file(tmp_path: Path) -> None:
     ],
 )
 def test_formulas_after_invisible_characters(text: str, escaped: str) -> None:
-    assert format_cells([text]) == [escaped]
+    assert escape_formula(text) == escaped
 
 
 CELLS = st.none() | st.floats() | st.integers() | st.text() | st.sampled_from(["", '"', "a,b", "=1", "-", "\r", "a\nb"])
@@ -58,4 +64,4 @@ def test_lines_are_those_of_the_standard_library(rows: list[tuple[str | float | 
     file = io.StringIO(newline="")
     escaped = [[escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     csv.writer(file).writerows(escaped)
-    assert csv_lines(rows) == file.getvalue().encode("utf-8", "backslashreplace")
+    assert csv_lines(rows, str) == file.getvalue().encode("utf-8", "backslashreplace")

@@ -7,11 +7,12 @@ English one, and is read when a help in Chinese is asked for.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
 from typing import TYPE_CHECKING
+
+from msgspec import json
 
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import language, said
@@ -102,9 +103,8 @@ class LocalizedParser(argparse.ArgumentParser):
 
 def chinese_help() -> dict[str, str]:
     """Read the Chinese help texts by the English ones."""
-    with open(_CHINESE_HELP, encoding="utf-8") as file:
-        found: dict[str, str] = json.load(file)
-    return found
+    with open(_CHINESE_HELP, "rb") as file:
+        return json.decode(file.read(), type=dict[str, str])
 
 
 def help_key(text: str | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
@@ -85,6 +84,8 @@ def open_page(path: str) -> None:
 
 def json_text(values: object) -> str:
     """Return values as standard JSON: NaN and infinities are strings, reasons are English sentences."""
+    import json
+
     return json.dumps(_plain(values), indent=2)
 
 

@@ -13,14 +13,13 @@ semicolons; an empty tuple is the word `none`. A fact that is itself a reason is
 
 from __future__ import annotations
 
-import json
 import os
 from enum import StrEnum
 from functools import cache, reduce
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -128,11 +127,10 @@ def catalogue() -> dict[str, dict[str, str]]:
 def _sentences(part: str) -> dict[str, dict[str, str]]:
     """Read the sentences of one part; none if there is no such part."""
     try:
-        with open(os.path.join(_CATALOGUE, f"{part}.json"), encoding="utf-8") as file:
-            found: dict[str, dict[str, str]] = json.load(file)
+        with open(os.path.join(_CATALOGUE, f"{part}.json"), "rb") as file:
+            return json.decode(file.read(), type=dict[str, dict[str, str]])
     except FileNotFoundError:
         return {}
-    return found
 
 
 def is_known(code: str) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from opdiff.core.atomic_file import open_atomic
@@ -13,7 +12,7 @@ from opdiff.core.formatting import NOT_A_NUMBER, format_number
 from opdiff.report.parts import map_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from opdiff.core.tensor import Shape
 
@@ -35,6 +34,8 @@ _PLAIN = re.compile(r"(?:[\w/\[(][^;\r\n]*(?:; ?\w[^;\r\n]*)*)?")
 _PLAIN_COLUMN = r"(?:[\w/\[(][^;\r\n,\"\0]*)?(?:\0(?:[\w/\[(][^;\r\n,\"\0]*)?)*"
 # Characters of cells that are quoted in a CSV file.
 _QUOTED = '[",\r\n]'
+# Rows whose lines are made at once.
+_ROWS_PER_PART = 2000
 
 
 # Most cells of a column are equal: types, levels, conversions.
@@ -55,52 +56,49 @@ def shape_text(shape: Shape | None) -> str:
     return NOT_GIVEN if shape is None else f"[{','.join(map(str, shape))}]"
 
 
-def write_rows(path: str, header: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> None:
-    """Write a CSV file: numbers with all their digits, strings unchanged."""
+def write_rows(
+    path: str,
+    header: Sequence[Cell],
+    rows: Iterable[Sequence[Cell]],
+    number_text: Callable[[float], str] = format_number,
+) -> None:
+    """Write a CSV file with the lines of `csv_lines`."""
+    remaining = iter(rows)
     with open_atomic(path) as file:
-        # File names may have bytes that are not UTF-8; they become escape sequences.
-        text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
-        writer = csv.writer(text)
-        writer.writerow(header)
-        writer.writerows(rows)
-        text.detach()
+        file.write(csv_lines([header], number_text))
+        while some := list(islice(remaining, _ROWS_PER_PART)):
+            file.write(csv_lines(some, number_text))
 
 
-def csv_lines(rows: Iterable[Sequence[Cell]]) -> bytes:
-    """Return lines of a CSV file with at least two columns: numbers with all their digits, strings by `escape_formula`.
+def csv_lines(rows: Iterable[Sequence[Cell]], number_text: Callable[[float], str]) -> bytes:
+    """Return lines of a CSV file with at least two columns: numbers by `number_text`, strings by `escape_formula`.
 
-    The lines are those that `csv` writes; made column by column, because most strings of a column are equal.
+    The lines are those that `csv` writes; made column by column, because most strings of a column are equal. Bytes of
+    file names that are not UTF-8 become escape sequences.
     """
-    columns = map(_column_texts, zip(*rows, strict=True))
+    columns = [_column_texts(cells, number_text) for cells in zip(*rows, strict=True)]
     lines = map(",".join, zip(*columns, strict=True))
     return "".join(f"{line}\r\n" for line in lines).encode("utf-8", "backslashreplace")
 
 
-def _column_texts(cells: Sequence[Any]) -> Sequence[str]:
+def _column_texts(cells: Sequence[Any], number_text: Callable[[float], str]) -> Sequence[str]:
     kinds = set(map(type, cells))
-    if kinds <= {float, int}:
+    if kinds == {int}:
         return list(map(str, cells))
+    if kinds <= {float, int}:
+        return list(map(number_text, cells))
     if kinds == {str} and re.fullmatch(_PLAIN_COLUMN, "\0".join(cells)):
         return cells
-    if kinds <= {str, type(None)}:
+    if not kinds & {float, int}:
         return map_distinct(_cell_text, cells)
-    return [_cell_text(cell) if isinstance(cell, str) or cell is None else str(cell) for cell in cells]
+    return [number_text(cell) if isinstance(cell, (float, int)) else _cell_text(cell) for cell in cells]
 
 
-def _cell_text(cell: Cell) -> str:
+def _cell_text(cell: str | None) -> str:
     if cell is None:
         return ""
     text = escape_formula(str(cell))
     return '"' + text.replace('"', '""') + '"' if re.search(_QUOTED, text) else text
-
-
-def format_cells(cells: Iterable[Cell]) -> list[Cell]:
-    """Return cells for display: floats by `format_number`, strings by `escape_formula`, the others as they are."""
-    # In one expression, because networks have tens of thousands of cells.
-    return [
-        format_number(cell) if isinstance(cell, float) else escape_formula(cell) if isinstance(cell, str) else cell
-        for cell in cells
-    ]
 
 
 def _is_number(text: str) -> bool:

@@ -57,12 +57,12 @@ class Table(Struct, frozen=True):
     Attributes:
         columns: its columns, documented ones first.
         rows: its rows.
-        format_cells: the form of cells in a CSV file.
+        number_text: the form of numbers in a CSV file.
     """
 
     columns: tuple[Columns, ...]
     rows: Collection[JudgedRow]
-    format_cells: Callable[[Sequence[Cell]], list[Cell]]
+    number_text: Callable[[float], str]
 
     def header(self) -> list[str]:
         """Return the titles of all columns."""
@@ -77,4 +77,4 @@ class Table(Struct, frozen=True):
 
 def write_csv(table: Table, path: str) -> None:
     """Write the table; nothing is written if an error occurs."""
-    write_rows(path, table.format_cells(table.header()), map(table.format_cells, table.cells()))
+    write_rows(path, table.header(), table.cells(), table.number_text)

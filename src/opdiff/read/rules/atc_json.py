@@ -5,7 +5,6 @@ Only the part that pairing needs is decoded; other keys, and the values of other
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -131,6 +130,8 @@ def _decode(content: bytes) -> _Document:
         raise
     except ValueError:
         # Python's parser accepts more (NaN, a byte order mark, UTF-16), and its errors name line and column.
+        import json
+
         accepted = json.loads(content, parse_constant=lambda _: None)
         return _DOCUMENT.decode(json.dumps(accepted))
 
