@@ -71,7 +71,7 @@ def remove_old_drafts(folder: str) -> None:
     """
     with suppress(OSError), os.scandir(folder) as listing:
         for item in listing:
-            match = re.fullmatch(_DRAFT, item.name)
+            match = re.fullmatch(_DRAFT, item.name) if item.name.startswith(".") else None
             if match is None or is_alive(int(match[1])):
                 continue
             with suppress(OSError):

@@ -12,7 +12,7 @@ from opdiff.core.tensor import Slot
 # The runtime replaces blanks, dots and slashes in names and keeps all other characters but control characters.
 _WORD = r"[^./\\\s\x00-\x1f\x7f]+"
 _DIGITS = r"[0-9]{1,255}"
-_DUMP = re.compile(rf"({_WORD})\.({_WORD})((?:\.{_DIGITS}){{2,7}})(\.csv|\.npz|_min_max\.npz)?")
+_DUMP = rf"({_WORD})\.({_WORD})((?:\.{_DIGITS}){{2,7}})(\.csv|\.npz|_min_max\.npz)?"
 # The usual form, with a name, task, stream and timestamp.
 _USUAL_DUMP = re.compile(rf"({_WORD})\.({_WORD})\.([0-9]{{1,13}})\.([0-9]{{1,13}})\.([0-9]{{14,255}})")
 _GOLDEN = re.compile(rf"([^/\\\x00-\x1f\x7f]+?)\.([0-9]{{1,9}})(?:\.({_DIGITS}))?\.(npy|npz|pb|quant)")
@@ -168,7 +168,7 @@ def parse_dump_name(name: str) -> DumpName | None:
         return DumpName(op_type, op_name, int(task_id), int(stream_id), int(timestamp))
     if (exception := _parse_exception(name)) is not None:
         return exception
-    match = _DUMP.fullmatch(name)
+    match = re.fullmatch(_DUMP, name)
     if match is None:
         return None
     op_type, op_name, fields, suffix = match.groups()

@@ -40,7 +40,7 @@ _own_hosts: set[str] = set()
 
 def is_host_side(side: str) -> bool:
     """Return whether a side of a comparison is written as `HOST:PATH`, and no file of this machine has such a name."""
-    return re.fullmatch(_SIDE, side) is not None and not os.path.exists(side)
+    return ":" in side and re.fullmatch(_SIDE, side) is not None and not os.path.exists(side)
 
 
 def host_url(side: str) -> str:
