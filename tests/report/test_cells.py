@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.report.cells import csv_lines, escape_formula, write_rows
+from opdiff.report.cells import csv_lines, escape_formula, full_numbers, write_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ def test_cells_are_written(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     write_rows(str(path), ["h"] * len(ROW), [ROW])
     assert path.read_bytes().split(b"\r\n")[1] == b'1.50000e-08,0.100000,3,,\'=1+1,"a,""b""",\\udc80'
-    write_rows(str(path), ["h"] * len(ROW), [ROW], str)
+    write_rows(str(path), ["h"] * len(ROW), [ROW], full_numbers)
     assert path.read_bytes().split(b"\r\n")[1] == b'1.5e-08,0.1,3,,\'=1+1,"a,""b""",\\udc80'
 
 
@@ -64,4 +64,9 @@ def test_lines_are_those_of_the_standard_library(rows: list[tuple[str | float | 
     file = io.StringIO(newline="")
     escaped = [[escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     csv.writer(file).writerows(escaped)
-    assert csv_lines(rows, str) == file.getvalue().encode("utf-8", "backslashreplace")
+    assert csv_lines(rows, full_numbers) == file.getvalue().encode("utf-8", "backslashreplace")
+
+
+@given(st.lists(st.floats() | st.floats(-1, 1) | st.sampled_from([1e-4, 9.9e-5, 1e16, 9e15, -1e-5, 0.0, -0.0, 1e300])))
+def test_numbers_have_all_their_digits(numbers: list[float]) -> None:
+    assert full_numbers(numbers) == [str(number) for number in numbers]

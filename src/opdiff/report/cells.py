@@ -7,6 +7,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from msgspec import json
+
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.formatting import NOT_A_NUMBER, format_number
 from opdiff.report.parts import map_distinct
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
 
     Cell = str | float | None
+    NumberTexts = Callable[[Sequence[float]], Sequence[str]]
 
 NOT_GIVEN = NOT_A_NUMBER
 """Text of an empty cell in a documented column."""
@@ -56,42 +59,52 @@ def shape_text(shape: Shape | None) -> str:
     return NOT_GIVEN if shape is None else f"[{','.join(map(str, shape))}]"
 
 
+def short_numbers(numbers: Sequence[float]) -> list[str]:
+    """Return numbers for display, by `format_number`."""
+    return list(map(format_number, numbers))
+
+
+def full_numbers(numbers: Sequence[float]) -> list[str]:
+    """Return numbers with all their digits, as `str` does."""
+    if set(map(type, numbers)) != {float}:
+        return list(map(str, numbers))
+    # All at once is several times faster, and only very small and very large numbers have another form.
+    texts = json.encode(numbers)[1:-1].decode().split(",")
+    return [text if 1e-4 <= abs(number) < 1e16 else str(number) for text, number in zip(texts, numbers, strict=True)]
+
+
 def write_rows(
-    path: str,
-    header: Sequence[Cell],
-    rows: Iterable[Sequence[Cell]],
-    number_text: Callable[[float], str] = format_number,
+    path: str, header: Sequence[Cell], rows: Iterable[Sequence[Cell]], number_texts: NumberTexts = short_numbers
 ) -> None:
     """Write a CSV file with the lines of `csv_lines`."""
     remaining = iter(rows)
     with open_atomic(path) as file:
-        file.write(csv_lines([header], number_text))
+        file.write(csv_lines([header], number_texts))
         while some := list(islice(remaining, _ROWS_PER_PART)):
-            file.write(csv_lines(some, number_text))
+            file.write(csv_lines(some, number_texts))
 
 
-def csv_lines(rows: Iterable[Sequence[Cell]], number_text: Callable[[float], str]) -> bytes:
-    """Return lines of a CSV file with at least two columns: numbers by `number_text`, strings by `escape_formula`.
+def csv_lines(rows: Iterable[Sequence[Cell]], number_texts: NumberTexts) -> bytes:
+    """Return lines of a CSV file with at least two columns: numbers by `number_texts`, strings by `escape_formula`.
 
     The lines are those that `csv` writes; made column by column, because most strings of a column are equal. Bytes of
     file names that are not UTF-8 become escape sequences.
     """
-    columns = [_column_texts(cells, number_text) for cells in zip(*rows, strict=True)]
+    columns = [_column_texts(cells, number_texts) for cells in zip(*rows, strict=True)]
     lines = map(",".join, zip(*columns, strict=True))
     return "".join(f"{line}\r\n" for line in lines).encode("utf-8", "backslashreplace")
 
 
-def _column_texts(cells: Sequence[Any], number_text: Callable[[float], str]) -> Sequence[str]:
+def _column_texts(cells: Sequence[Any], number_texts: NumberTexts) -> Sequence[str]:
     kinds = set(map(type, cells))
-    if kinds == {int}:
-        return list(map(str, cells))
     if kinds <= {float, int}:
-        return list(map(number_text, cells))
+        return number_texts(cells)
     if kinds == {str} and re.fullmatch(_PLAIN_COLUMN, "\0".join(cells)):
         return cells
     if not kinds & {float, int}:
         return map_distinct(_cell_text, cells)
-    return [number_text(cell) if isinstance(cell, (float, int)) else _cell_text(cell) for cell in cells]
+    numbers = iter(number_texts([cell for cell in cells if isinstance(cell, (float, int))]))
+    return [next(numbers) if isinstance(cell, (float, int)) else _cell_text(cell) for cell in cells]
 
 
 def _cell_text(cell: str | None) -> str:

@@ -17,7 +17,7 @@ from opdiff.core.metrics import ExtraMetrics
 from opdiff.core.reasons import render, render_all
 from opdiff.core.row_store import runs_of
 from opdiff.core.tensor_stats import TensorStats, differences
-from opdiff.report.cells import csv_lines
+from opdiff.report.cells import csv_lines, full_numbers
 from opdiff.report.parts import PartWriter
 from opdiff.report.table import Columns, JudgedRow, JudgedRows, Table
 
@@ -64,7 +64,7 @@ def tables_writer(paths: Mapping[TableKey, str]) -> PartWriter:
     """Return the writer of all tables, which creates their files and writes them as `write_csv` does."""
     for key, path in paths.items():
         with open(path, "xb") as file:
-            file.write(csv_lines([graph_table((), key.data_mode).header()], str))
+            file.write(csv_lines([graph_table((), key.data_mode).header()], full_numbers))
 
     def add(lines: Sequence[tuple[TableKey, bytes]]) -> None:
         # Files are opened for each part: there may be more tables than files that a process may have open.
@@ -82,7 +82,7 @@ def table_lines(parts: Sequence[RowPart]) -> list[tuple[TableKey, bytes]]:
         rows = (JudgedRow(*each) for each in zip(part.rows, part.verdicts, part.results, strict=True))
         for key, some in groupby(rows, key=lambda judged: _table_key(judged.row)):
             if key is not None:
-                found.append((key, csv_lines(graph_table(list(some), key.data_mode).cells(), str)))
+                found.append((key, csv_lines(graph_table(list(some), key.data_mode).cells(), full_numbers)))
     return found
 
 
@@ -93,7 +93,7 @@ def _table_key(rows: Row | Run) -> TableKey | None:
 
 def graph_table(rows: Collection[JudgedRow], data_mode: DataMode) -> Table:
     """Return the table of rows that were compared in the same `DataMode`."""
-    return Table(tuple(_columns(data_mode)), rows, number_text=str)
+    return Table(tuple(_columns(data_mode)), rows, full_numbers)
 
 
 def _columns(data_mode: DataMode) -> Iterator[Columns]:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.dump import DumpKind
-from opdiff.core.formatting import format_number
 from opdiff.core.reasons import Language, render, render_all
 from opdiff.core.row_store import custom_names
 from opdiff.core.tensor import coordinates
-from opdiff.report.cells import NOT_GIVEN, shape_text
+from opdiff.report.cells import NOT_GIVEN, shape_text, short_numbers
 from opdiff.report.table import Columns, JudgedRow, Table
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class SelectedMetrics(Struct, frozen=True):
 def offline_table(comparison: Comparison, columns: SelectedMetrics) -> Table:
     """Return the table of an offline comparison."""
     rows = [JudgedRow(*pair) for pair in zip(comparison.rows, comparison.judgement.verdicts, strict=True)]
-    return Table(tuple(_columns(comparison, columns)), rows, format_number)
+    return Table(tuple(_columns(comparison, columns)), rows, short_numbers)
 
 
 def _columns(comparison: Comparison, columns: SelectedMetrics) -> Iterator[Columns]:

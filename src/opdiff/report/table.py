@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.judgement import DocumentedResult, Verdict
-    from opdiff.report.cells import Cell
+    from opdiff.report.cells import Cell, NumberTexts
 
 
 class JudgedRow(Struct, frozen=True):
@@ -57,12 +57,12 @@ class Table(Struct, frozen=True):
     Attributes:
         columns: its columns, documented ones first.
         rows: its rows.
-        number_text: the form of numbers in a CSV file.
+        number_texts: the form of numbers in a CSV file.
     """
 
     columns: tuple[Columns, ...]
     rows: Collection[JudgedRow]
-    number_text: Callable[[float], str]
+    number_texts: NumberTexts
 
     def header(self) -> list[str]:
         """Return the titles of all columns."""
@@ -77,4 +77,4 @@ class Table(Struct, frozen=True):
 
 def write_csv(table: Table, path: str) -> None:
     """Write the table; nothing is written if an error occurs."""
-    write_rows(path, table.header(), table.cells(), table.number_text)
+    write_rows(path, table.header(), table.cells(), table.number_texts)
