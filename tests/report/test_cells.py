@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.report.cells import csv_lines, escape_formula, full_numbers, write_rows
+from opdiff.report.cells import columns_of_rows, csv_lines, escape_formula, full_numbers, write_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,15 +20,15 @@ ROW = (1.5e-8, 0.1, 3, None, "=1+1", 'a,"b"', "\udc80")
 
 def test_cells_are_written(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
-    write_rows(str(path), ["h"] * len(ROW), [ROW])
+    write_table(str(path), ["h"] * len(ROW), columns_of_rows([ROW]))
     assert path.read_bytes().split(b"\r\n")[1] == b'1.50000e-08,0.100000,3,,\'=1+1,"a,""b""",\\udc80'
-    write_rows(str(path), ["h"] * len(ROW), [ROW], full_numbers)
+    write_table(str(path), ["h"] * len(ROW), columns_of_rows([ROW]), full_numbers)
     assert path.read_bytes().split(b"\r\n")[1] == b'1.5e-08,0.1,3,,\'=1+1,"a,""b""",\\udc80'
 
 
 def test_rows_of_several_parts(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
-    write_rows(str(path), ["number", "name"], ((number, "a") for number in range(4001)))
+    write_table(str(path), ["number", "name"], columns_of_rows((number, "a") for number in range(4001)))
     assert path.read_text().splitlines()[1:] == [f"{number},a" for number in range(4001)]
 
 
@@ -37,7 +37,7 @@ def test_failure_leaves_no_file(tmp_path: Path) -> None:
         raise ValueError
 
     with pytest.raises(ValueError, match=r"^$"):
-        write_rows(str(tmp_path / "table.csv"), ["h"], (row for _ in "a" for row in rows()))
+        write_table(str(tmp_path / "table.csv"), ["h"], columns_of_rows(row for _ in "a" for row in rows()))
     assert not list(tmp_path.iterdir())
 
 
@@ -64,7 +64,9 @@ def test_lines_are_those_of_the_standard_library(rows: list[tuple[str | float | 
     file = io.StringIO(newline="")
     escaped = [[escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     csv.writer(file).writerows(escaped)
-    assert csv_lines(rows, full_numbers) == file.getvalue().encode("utf-8", "backslashreplace")
+    assert b"".join(csv_lines(columns, full_numbers) for columns in columns_of_rows(rows)) == file.getvalue().encode(
+        "utf-8", "backslashreplace"
+    )
 
 
 @given(st.lists(st.floats() | st.floats(-1, 1) | st.sampled_from([1e-4, 9.9e-5, 1e16, 9e15, -1e-5, 0.0, -0.0, 1e300])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import json
 
@@ -14,12 +14,16 @@ from opdiff.core.formatting import NOT_A_NUMBER, format_number
 from opdiff.report.parts import map_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from opdiff.core.tensor import Shape
 
     Cell = str | float | None
+    # The cells of each column, of some rows.
+    Columns = Sequence[Sequence[Cell]]
     NumberTexts = Callable[[Sequence[float]], Sequence[str]]
+
+_T = TypeVar("_T")
 
 NOT_GIVEN = NOT_A_NUMBER
 """Text of an empty cell in a documented column."""
@@ -33,8 +37,8 @@ _FORMULA = rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?={_SKIPPED}[{_SIGNS}]))"
 # Matches nearly all cells: empty ones, words, numbers, paths and lists; words and numbers behind semicolons.
 _PLAIN = re.compile(r"(?:[\w/\[(][^;\r\n]*(?:; ?\w[^;\r\n]*)*)?")
 
-# Matches a column of cells that are written as they are: neither escaped nor quoted.
-_PLAIN_COLUMN = r"(?:[\w/\[(][^;\r\n,\"\0]*)?(?:\0(?:[\w/\[(][^;\r\n,\"\0]*)?)*"
+# Matches a column of cells that are not escaped, and quoted only for their commas.
+_PLAIN_COLUMN = r"(?:[\w/\[(][^;\r\n\"\0]*)?(?:\0(?:[\w/\[(][^;\r\n\"\0]*)?)*"
 # Characters of cells that are quoted in a CSV file.
 _QUOTED = '[",\r\n]'
 # Rows whose lines are made at once.
@@ -73,25 +77,36 @@ def full_numbers(numbers: Sequence[float]) -> list[str]:
     return [text if 1e-4 <= abs(number) < 1e16 else str(number) for text, number in zip(texts, numbers, strict=True)]
 
 
-def write_rows(
-    path: str, header: Sequence[Cell], rows: Iterable[Sequence[Cell]], number_texts: NumberTexts = short_numbers
+def write_table(
+    path: str, titles: Sequence[str], parts: Iterable[Columns], number_texts: NumberTexts = short_numbers
 ) -> None:
-    """Write a CSV file with the lines of `csv_lines`."""
-    remaining = iter(rows)
+    """Write a CSV file with the lines of `csv_lines`: the titles, then the rows of all parts."""
     with open_atomic(path) as file:
-        file.write(csv_lines([header], number_texts))
-        while some := list(islice(remaining, _ROWS_PER_PART)):
-            file.write(csv_lines(some, number_texts))
+        file.write(csv_lines([[title] for title in titles], number_texts))
+        file.writelines(csv_lines(columns, number_texts) for columns in parts)
 
 
-def csv_lines(rows: Iterable[Sequence[Cell]], number_texts: NumberTexts) -> bytes:
+def columns_of_rows(rows: Iterable[Sequence[Cell]]) -> Iterator[Columns]:
+    """Yield the columns of rows, some rows at a time."""
+    for some in some_at_a_time(rows):
+        yield list(zip(*some, strict=True))
+
+
+def some_at_a_time(rows: Iterable[_T]) -> Iterator[list[_T]]:
+    """Yield consecutive rows, as many as writers hold at a time."""
+    remaining = iter(rows)
+    while some := list(islice(remaining, _ROWS_PER_PART)):
+        yield some
+
+
+def csv_lines(columns: Columns, number_texts: NumberTexts) -> bytes:
     """Return lines of a CSV file with at least two columns: numbers by `number_texts`, strings by `escape_formula`.
 
     The lines are those that `csv` writes; made column by column, because most strings of a column are equal. Bytes of
     file names that are not UTF-8 become escape sequences.
     """
-    columns = [_column_texts(cells, number_texts) for cells in zip(*rows, strict=True)]
-    lines = map(",".join, zip(*columns, strict=True))
+    texts = [_column_texts(cells, number_texts) for cells in columns]
+    lines = map(",".join, zip(*texts, strict=True))
     return "".join(f"{line}\r\n" for line in lines).encode("utf-8", "backslashreplace")
 
 
@@ -100,7 +115,7 @@ def _column_texts(cells: Sequence[Any], number_texts: NumberTexts) -> Sequence[s
     if kinds <= {float, int}:
         return number_texts(cells)
     if kinds == {str} and re.fullmatch(_PLAIN_COLUMN, "\0".join(cells)):
-        return cells
+        return [f'"{cell}"' if "," in cell else cell for cell in cells]
     if not kinds & {float, int}:
         return map_distinct(_cell_text, cells)
     numbers = iter(number_texts([cell for cell in cells if isinstance(cell, (float, int))]))

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import groupby
-from math import inf, isnan
-from typing import TYPE_CHECKING
+from math import inf, isfinite, isnan
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, structs
 
 from opdiff.core.comparison import DataMode
-from opdiff.core.metrics import ExtraMetrics
+from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics
 from opdiff.core.reasons import render, render_all
 from opdiff.core.row_store import runs_of
 from opdiff.core.tensor_stats import TensorStats, differences
@@ -34,6 +34,7 @@ NOT_KNOWN = "N/A"
 """Documented cell of a value that could not be computed."""
 
 _NO_STATS = TensorStats()
+_NO_DOCUMENTED = (None,) * len(DocumentedMetrics.__struct_fields__)
 _NO_EXTRA = (None,) * len(ExtraMetrics.__struct_fields__)
 # PyTorch lacks these types and shows the next wider ones.
 _TORCH_TYPES = {"uint16": "int32", "uint32": "int64"}
@@ -64,7 +65,7 @@ def tables_writer(paths: Mapping[TableKey, str]) -> PartWriter:
     """Return the writer of all tables, which creates their files and writes them as `write_csv` does."""
     for key, path in paths.items():
         with open(path, "xb") as file:
-            file.write(csv_lines([graph_table((), key.data_mode).header()], full_numbers))
+            file.write(csv_lines([[title] for title in graph_table((), key.data_mode).header()], full_numbers))
 
     def add(lines: Sequence[tuple[TableKey, bytes]]) -> None:
         # Files are opened for each part: there may be more tables than files that a process may have open.
@@ -77,12 +78,13 @@ def tables_writer(paths: Mapping[TableKey, str]) -> PartWriter:
 
 def table_lines(parts: Sequence[RowPart]) -> list[tuple[TableKey, bytes]]:
     """Return the lines of some rows by table; a table may be there several times."""
-    found = []
+    found: list[tuple[TableKey, bytes]] = []
     for part in parts:
         rows = (JudgedRow(*each) for each in zip(part.rows, part.verdicts, part.results, strict=True))
         for key, some in groupby(rows, key=lambda judged: _table_key(judged.row)):
             if key is not None:
-                found.append((key, csv_lines(graph_table(list(some), key.data_mode).cells(), full_numbers)))
+                table = graph_table(list(some), key.data_mode)
+                found += ((key, csv_lines(columns, full_numbers)) for columns in table.parts())
     return found
 
 
@@ -97,25 +99,28 @@ def graph_table(rows: Collection[JudgedRow], data_mode: DataMode) -> Table:
 
 
 def _columns(data_mode: DataMode) -> Iterator[Columns]:
-    yield Columns(("API Name", "Stack Info", "Data Name"), _name_cells)
+    yield Columns(("API Name", "Stack Info", "Data Name"), _names)
     # These two identify a row; both are repeated among the further columns.
-    yield Columns(("token_id", "my_data_path"), lambda judged: (_token(judged.row), judged.row.target_path))
+    yield Columns.by_row(("token_id", "my_data_path"), lambda judged: (_token(judged.row), judged.row.target_path))
     yield _METRICS[data_mode]
-    yield Columns(("Requires_grad Consistent", "Result", "Accuracy Reached or Not", "Err_message"), _result_cells)
-    yield Columns(("token_id", "data_id"), lambda judged: (_token(judged.row), judged.row.label.index))
-    yield Columns(_side_titles("golden"), lambda judged: _side_cells(judged.row.golden))
-    yield Columns(_side_titles("my"), lambda judged: _side_cells(judged.row.target))
-    yield Columns(_EXTRA_TITLES, _extra_cells)
-    yield Columns(("match_rule", "confidence", "color"), _pair_cells)
+    yield Columns.by_row(
+        ("Requires_grad Consistent", "Result", "Accuracy Reached or Not", "Err_message"), _result_cells
+    )
+    yield Columns.by_row(("token_id", "data_id"), lambda judged: (_token(judged.row), judged.row.label.index))
+    yield Columns(_side_titles("golden"), lambda rows: _sides([judged.row.golden for judged in rows]))
+    yield Columns(_side_titles("my"), lambda rows: _sides([judged.row.target for judged in rows]))
+    yield Columns(_EXTRA_TITLES, _extra_metrics)
+    yield Columns.by_row(("match_rule", "confidence", "color"), _pair_cells)
 
 
 def _token(row: Row) -> int:
     return row.unit.token if row.unit else 0
 
 
-def _name_cells(judged: JudgedRow) -> Sequence[Cell]:
-    row = judged.row
-    return api_name(row), row.stack or NOT_KNOWN, f"[{_base_name(row.target)}, {_base_name(row.golden)}]"
+def _names(rows: Sequence[JudgedRow]) -> Iterator[Sequence[Cell]]:
+    yield [api_name(judged.row) for judged in rows]
+    yield [judged.row.stack or NOT_KNOWN for judged in rows]
+    yield [f"[{_base_name(judged.row.target)}, {_base_name(judged.row.golden)}]" for judged in rows]
 
 
 def api_name(row: Row) -> str:
@@ -141,9 +146,10 @@ def _result_cells(judged: JudgedRow) -> Sequence[Cell]:
 # Metrics
 
 
-def _data_cells(judged: JudgedRow) -> Sequence[Cell]:
-    documented = judged.row.documented
-    return [_shown(value) for value in (structs.astuple(documented) if documented else (None,) * 6)]
+def _documented_metrics(rows: Sequence[JudgedRow]) -> Iterator[Sequence[Cell]]:
+    found = [judged.row.documented for judged in rows]
+    values = [structs.astuple(documented) if documented else _NO_DOCUMENTED for documented in found]
+    return map(_shown_column, zip(*values, strict=True))
 
 
 def _statistics_cells(judged: JudgedRow) -> Sequence[Cell]:
@@ -160,16 +166,16 @@ def _checksum_cells(judged: JudgedRow) -> Sequence[Cell]:
 _METRICS = {
     DataMode.REAL: Columns(
         ("Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr", "One Thousandth Err Ratio", "Five Thousandth Err Ratio"),
-        _data_cells,
+        _documented_metrics,
     ),
-    DataMode.STATISTICS: Columns(
+    DataMode.STATISTICS: Columns.by_row(
         (
             "Max diff", "Min diff", "Mean diff", "L2norm diff",
             "MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr",
         ),
         _statistics_cells,
     ),
-    DataMode.MD5: Columns(("NPU MD5", "BENCH MD5"), _checksum_cells),
+    DataMode.MD5: Columns.by_row(("NPU MD5", "BENCH MD5"), _checksum_cells),
 }  # fmt: skip
 
 
@@ -188,6 +194,14 @@ def _shown(value: Cell) -> Cell:
     return value
 
 
+def _shown_column(values: Sequence[Cell]) -> Sequence[Cell]:
+    return values if _are_finite(values) else [_shown(value) for value in values]
+
+
+def _are_finite(values: Sequence[Cell]) -> bool:
+    return set(map(type, values)) == {float} and all(map(isfinite, cast("Sequence[float]", values)))
+
+
 # Further columns
 
 
@@ -196,12 +210,13 @@ def _side_titles(prefix: str) -> tuple[str, ...]:
     return tuple(f"{prefix}_{name}" for name in names)
 
 
-def _side_cells(side: SideInfo | None) -> Sequence[Cell]:
-    if side is None:
-        return ("",) * 7
-    stats = side.stats or _NO_STATS
-    extremes = _blank(stats.maximum), _blank(stats.minimum), _blank(stats.mean)
-    return side.path, side.op_type, *_type_cells(side.dtype, side.shape), *extremes
+def _sides(sides: Sequence[SideInfo | None]) -> Iterator[Sequence[Cell]]:
+    yield [side.path if side else "" for side in sides]
+    yield [side.op_type if side else "" for side in sides]
+    yield from zip(*[_type_cells(side.dtype, side.shape) if side else ("", "") for side in sides], strict=True)
+    stats = [(side.stats if side else None) or _NO_STATS for side in sides]
+    for values in ([each.maximum for each in stats], [each.minimum for each in stats], [each.mean for each in stats]):
+        yield values if _are_finite(values) else [_blank(value) for value in values]
 
 
 @cache
@@ -221,9 +236,10 @@ _EXTRA_TITLES = (
 )  # fmt: skip
 
 
-def _extra_cells(judged: JudgedRow) -> Sequence[Cell]:
-    extra = judged.row.extra
-    return *(structs.astuple(extra) if extra else _NO_EXTRA), _failure(judged.row)
+def _extra_metrics(rows: Sequence[JudgedRow]) -> Iterator[Sequence[Cell]]:
+    found = [judged.row.extra for judged in rows]
+    yield from zip(*[structs.astuple(extra) if extra else _NO_EXTRA for extra in found], strict=True)
+    yield [_failure(judged.row) for judged in rows]
 
 
 def _failure(row: Row) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.reasons import render
 from opdiff.core.rows import listed_row
-from opdiff.report.cells import NOT_GIVEN, write_rows
+from opdiff.report.cells import NOT_GIVEN, columns_of_rows, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,7 @@ def write_mapping(pairs: Iterable[PairingResult], path: str, *, sequence: bool =
     """Write the table in the order of the pairs; `sequence` adds the column `OpSequence`."""
     numbers = ("Index", "OpSequence") if sequence else ("Index",)
     rows = (_cells(listed_row(pair), sequence=sequence) for pair in pairs)
-    write_rows(path, (*numbers, *_COLUMNS), rows)
+    write_table(path, (*numbers, *_COLUMNS), columns_of_rows(rows))
 
 
 def _cells(row: Row, *, sequence: bool) -> tuple[Cell, ...]:

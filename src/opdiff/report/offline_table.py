@@ -81,22 +81,22 @@ def offline_table(comparison: Comparison, columns: SelectedMetrics) -> Table:
 
 
 def _columns(comparison: Comparison, columns: SelectedMetrics) -> Iterator[Columns]:
-    yield Columns(("Index",), lambda judged: (judged.row.label.index,))
+    yield Columns.by_row(("Index",), lambda judged: (judged.row.label.index,))
     if comparison.view.sequence:
-        yield Columns(("OpSequence",), lambda judged: (judged.row.label.sequence,))
-    yield Columns(("OpType", "NPUDump", "DataType"), _target_cells)
+        yield Columns.by_row(("OpSequence",), lambda judged: (judged.row.label.sequence,))
+    yield Columns.by_row(("OpType", "NPUDump", "DataType"), _target_cells)
     if comparison.target.kind is DumpKind.NPU:
-        yield Columns(("Address",), lambda judged: (_given(judged.row.target_address),))
-    yield Columns(("GroundTruth", "DataType"), _golden_cells)
+        yield Columns.by_row(("Address",), lambda judged: (_given(judged.row.target_address),))
+    yield Columns.by_row(("GroundTruth", "DataType"), _golden_cells)
     if comparison.golden.kind is DumpKind.NPU:
-        yield Columns(("Address",), lambda judged: (_given(judged.row.golden_address),))
-    yield Columns(("TensorIndex", "Shape"), _tensor_cells)
+        yield Columns.by_row(("Address",), lambda judged: (_given(judged.row.golden_address),))
+    yield Columns.by_row(("TensorIndex", "Shape"), _tensor_cells)
     # Arrays have no range that could be exceeded.
     if comparison.view.overflow and comparison.target.kind is DumpKind.NPU:
-        yield Columns(("OverFlow",), lambda judged: (_OVERFLOW[judged.row.overflow],))
+        yield Columns.by_row(("OverFlow",), lambda judged: (_OVERFLOW[judged.row.overflow],))
     yield _metric_columns(columns.metrics)
     yield from _custom_columns(comparison, columns.custom)
-    yield Columns(("CompareFailReason",), lambda judged: (reason_text(judged.row),))
+    yield Columns.by_row(("CompareFailReason",), lambda judged: (reason_text(judged.row),))
     yield from EXTRA_COLUMNS
     yield _run_column(comparison)
 
@@ -106,7 +106,7 @@ def _run_column(comparison: Comparison) -> Columns:
     judgement = comparison.judgement
     first = comparison.rows[0] if comparison.rows else None
     text = " ".join([f"{judgement.outcome}.", *map(render, judgement.advice)])
-    return Columns(("RunVerdict",), lambda judged: (text if judged.row is first else "",))
+    return Columns.by_row(("RunVerdict",), lambda judged: (text if judged.row is first else "",))
 
 
 def _target_cells(judged: JudgedRow) -> Sequence[Cell]:
@@ -141,7 +141,7 @@ def _metric_columns(metrics: Sequence[MetricColumn]) -> Columns:
             return [NOT_GIVEN] * len(values)
         return [NOT_GIVEN if (cell := value(found)) is None else cell for value in values]
 
-    return Columns(tuple(metric.name for metric in metrics), cells)
+    return Columns.by_row(tuple(metric.name for metric in metrics), cells)
 
 
 def _custom_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Columns]:
@@ -152,7 +152,7 @@ def _custom_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Co
         return [own.get(name) or NOT_GIVEN for name in titles]
 
     if titles:
-        yield Columns(titles, cells)
+        yield Columns.by_row(titles, cells)
 
 
 def reservations(row: Row) -> tuple[Reason, ...]:
@@ -206,7 +206,7 @@ def _verdict_cells(judged: JudgedRow) -> Sequence[Cell]:
 
 
 EXTRA_COLUMNS = (
-    Columns(("GoldenTensor", "MatchRule", "Confidence", "Conversion"), _pair_cells),
-    Columns(tuple(_MEASURED), _measured_cells),
-    Columns(("Level", "LevelRule", "Origin", "ErrorExcess"), _verdict_cells),
+    Columns.by_row(("GoldenTensor", "MatchRule", "Confidence", "Conversion"), _pair_cells),
+    Columns.by_row(tuple(_MEASURED), _measured_cells),
+    Columns.by_row(("Level", "LevelRule", "Origin", "ErrorExcess"), _verdict_cells),
 )

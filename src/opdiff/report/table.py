@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.report.cells import write_rows
+from opdiff.report.cells import some_at_a_time, write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.judgement import DocumentedResult, Verdict
@@ -45,10 +45,15 @@ class JudgedRows(Collection[JudgedRow]):
 
 
 class Columns(Struct, frozen=True):
-    """Neighbouring columns: their titles, and their cells of a row."""
+    """Neighbouring columns: their titles, and the cells of each of them, of some rows."""
 
     titles: tuple[str, ...]
-    cells: Callable[[JudgedRow], Sequence[Cell]]
+    cells: Callable[[Sequence[JudgedRow]], Iterable[Sequence[Cell]]]
+
+    @classmethod
+    def by_row(cls, titles: tuple[str, ...], cells: Callable[[JudgedRow], Sequence[Cell]]) -> Columns:
+        """Return columns whose cells are found row by row."""
+        return cls(titles, lambda rows: zip(*map(cells, rows), strict=True))
 
 
 class Table(Struct, frozen=True):
@@ -68,13 +73,17 @@ class Table(Struct, frozen=True):
         """Return the titles of all columns."""
         return [title for columns in self.columns for title in columns.titles]
 
-    def cells(self) -> Iterator[list[Cell]]:
+    def parts(self) -> Iterator[list[Sequence[Cell]]]:
+        """Yield the cells of each column, some rows at a time."""
+        for some in some_at_a_time(self.rows):
+            yield [cells for columns in self.columns for cells in columns.cells(some)]
+
+    def cells(self) -> Iterator[tuple[Cell, ...]]:
         """Yield the cells of each row."""
-        groups = [columns.cells for columns in self.columns]
-        for row in self.rows:
-            yield [cell for cells in groups for cell in cells(row)]
+        for columns in self.parts():
+            yield from zip(*columns, strict=True)
 
 
 def write_csv(table: Table, path: str) -> None:
     """Write the table; nothing is written if an error occurs."""
-    write_rows(path, table.header(), table.cells(), table.number_texts)
+    write_table(path, table.header(), table.parts(), table.number_texts)
