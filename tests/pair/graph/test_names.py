@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from opdiff.core.dump import GraphOp
 from opdiff.core.reasons import because
 from opdiff.pair.graph.names import GraphNames, ResolvedOp
 from opdiff.read.rules.graph_text import parse_graph_text
@@ -19,7 +18,7 @@ def names(*found: str | TextNode) -> GraphNames:
 
 
 def resolved(graph: GraphNames, name: str, full_name: str = "") -> tuple[list[str], float]:
-    result = graph.resolve(GraphOp(name, "T", 0, "", full_name=full_name))
+    result = graph.resolve(name, full_name)
     return ([], 0.0) if result is None else ([op.name for op in result.operators], result.confidence)
 
 
@@ -72,8 +71,8 @@ def test_inputs_of_a_fused_operator_come_from_outside() -> None:
 
 def test_operators_of_later_tokens_are_those_of_the_first() -> None:
     graph = names("Add", "net/a.b")
-    first = graph.resolve(GraphOp("Add", "T", 1, "token 1"))
-    assert graph.resolve(GraphOp("Add", "T", 2, "token 2")) is first
-    assert graph.resolve(GraphOp("Add", "T", 2, "token 2", full_name="net/a.b")) == first
-    assert graph.resolve(GraphOp("x", "T", 1, "token 1", full_name="net/a.b")) is not None
-    assert graph.resolve(GraphOp("x", "T", 1, "token 1")) is None
+    first = graph.resolve("Add")
+    assert graph.resolve("Add") is first
+    assert graph.resolve("Add", "net/a.b") == first
+    assert graph.resolve("x", "net/a.b") is not None
+    assert graph.resolve("x") is None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from opdiff.core.dump import GraphOp, SideTensor
-from opdiff.core.tensor import Slot, TensorKey
-from opdiff.pair.graph.token_graph import token_graph
+from opdiff.pair.graph.token_graph import DumpedOperator, token_graph
 from opdiff.read.rules.graph_text import parse_graph_text
 from opdiff.sample.graph_text import TextNode, graph_text
 
@@ -21,9 +19,8 @@ CHAIN = graph(
 )
 
 
-def op(name: str, time: int, inputs: int = 1) -> GraphOp:
-    tensors = tuple(SideTensor(TensorKey(name, Slot.INPUT, index), name) for index in range(inputs))
-    return GraphOp(name, f"{name}Type", time, name, tensors)
+def op(name: str, time: int, inputs: int = 1) -> DumpedOperator:
+    return DumpedOperator(name, f"{name}Type", time, "", inputs)
 
 
 def test_edges_are_those_of_the_text_without_control_edges() -> None:

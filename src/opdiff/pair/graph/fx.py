@@ -56,7 +56,7 @@ class FxPairing:
 
     @cached_property
     def _resolved(self) -> list[tuple[GraphOp, ResolvedOp]]:
-        found = ((op, self._names.resolve(op)) for op in self._target.operators.values())
+        found = ((op, self._names.resolve(op.name, op.full_name)) for op in self._target.operators.values())
         return [(op, resolved) for op, resolved in found if resolved is not None]
 
     @cached_property

@@ -13,7 +13,6 @@ from opdiff.pair.graph.edges import GraphEdges
 from opdiff.pair.joined_names import split_joined_name
 
 if TYPE_CHECKING:
-    from opdiff.core.dump import GraphOp
     from opdiff.core.graph import TextGraph, TextOp
     from opdiff.core.reasons import Reason
 
@@ -78,32 +77,31 @@ class GraphNames:
         """The edges of the graph."""
         return GraphEdges(self._graph)
 
-    def resolve(self, op: GraphOp) -> ResolvedOp | None:
+    def resolve(self, name: str, full_name: str = "") -> ResolvedOp | None:
         """Return the operators that a dumped operator stands for; `None` if the graph has no operator of its name."""
-        key = op.name, op.full_name
         try:
-            return self._resolved[key]
+            return self._resolved[name, full_name]
         except KeyError:
-            found = self._resolved[key] = self._resolve(op)
+            found = self._resolved[name, full_name] = self._resolve(name, full_name)
             return found
 
-    def _resolve(self, op: GraphOp) -> ResolvedOp | None:
-        exact = self._by_name.get(op.name)
+    def _resolve(self, name: str, full_name: str) -> ResolvedOp | None:
+        exact = self._by_name.get(name)
         if exact is not None:
             return self._with_originals(exact, because("pair.match_name"), _CERTAIN)
-        recorded = self._graph.operators.get(op.full_name) if op.full_name else None
+        recorded = self._graph.operators.get(full_name) if full_name else None
         if recorded is not None:
             return self._with_originals(recorded, because("pair.match_recorded_name"), _CERTAIN)
-        if op.name in self._by_name:
+        if name in self._by_name:
             # Two operators of the graph have this file form.
             return None
-        last_part = self._by_last_part.get(op.name)
+        last_part = self._by_last_part.get(name)
         if last_part is not None:
             return self._with_originals(last_part, because("pair.match_last_part"), _LAST_PART_CONFIDENCE)
-        parts = [self._by_name[part] for part in split_joined_name(op.name, lambda name: bool(self._by_name.get(name)))]
+        parts = [self._by_name[part] for part in split_joined_name(name, lambda part: bool(self._by_name.get(part)))]
         if parts:
             return ResolvedOp(tuple(filter(None, parts)), because("pair.match_joined_names"), _JOINED_CONFIDENCE)
-        cut = self._find_shortened(op.name)
+        cut = self._find_shortened(name)
         return ResolvedOp((cut,), because("pair.match_cut_name"), _CUT_CONFIDENCE) if cut is not None else None
 
     def _with_originals(self, op: TextOp, match: Reason, confidence: float) -> ResolvedOp:

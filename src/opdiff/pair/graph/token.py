@@ -75,7 +75,7 @@ def fx_operator_names(graph: TextGraph) -> frozenset[str]:
 
 
 def _pair_op(op: GraphOp, token: _Token) -> Iterable[Pair]:
-    resolved = token.names.resolve(op)
+    resolved = token.names.resolve(op.name, op.full_name)
     stack = token.graph.stacks.get(resolved.operators[0].name, "") if resolved else ""
     if op.problem:
         reason = because("pair.unreadable", side="target", problem=op.problem)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from opdiff.core.comparison import GraphNode
 from opdiff.pair.graph.names import GraphNames
 
@@ -15,7 +17,22 @@ if TYPE_CHECKING:
     from opdiff.pair.graph.names import ResolvedOp
 
 
-def token_graph(operators: Iterable[GraphOp], graph: TextGraph) -> tuple[GraphNode, ...]:
+class DumpedOperator(Struct, frozen=True, gc=False):
+    """What the graph has of a dumped operator; other processes send it in a tenth of the time of its tensors."""
+
+    name: str
+    op_type: str
+    timestamp: int
+    full_name: str
+    input_count: int
+
+    @classmethod
+    def of(cls, op: GraphOp) -> DumpedOperator:
+        """Return an operator without its tensors."""
+        return cls(op.name, op.op_type, op.timestamp, op.full_name, len(op.inputs))
+
+
+def token_graph(operators: Iterable[DumpedOperator], graph: TextGraph) -> tuple[GraphNode, ...]:
     """Return the operators of a graph by the names of the rows, with their inputs, in the order of the text.
 
     Without a text the graph is empty. The inputs of operators that the compiler inserted are not known.
@@ -23,7 +40,8 @@ def token_graph(operators: Iterable[GraphOp], graph: TextGraph) -> tuple[GraphNo
     if not graph.operators:
         return ()
     names = GraphNames(graph)
-    dumped = {op.name: (op, names.resolve(op)) for op in sorted(operators, key=lambda op: op.timestamp)}
+    in_order = sorted(operators, key=lambda op: op.timestamp)
+    dumped = {op.name: (op, names.resolve(op.name, op.full_name)) for op in in_order}
     owners = _owners(dumped)
     nodes: list[tuple[int, GraphNode]] = []
     number = -1
@@ -39,7 +57,7 @@ def token_graph(operators: Iterable[GraphOp], graph: TextGraph) -> tuple[GraphNo
     return tuple(node for _, node in sorted(nodes, key=lambda item: item[0]))
 
 
-def _owners(dumped: Mapping[str, tuple[GraphOp, ResolvedOp | None]]) -> dict[str, tuple[str, bool]]:
+def _owners(dumped: Mapping[str, tuple[DumpedOperator, ResolvedOp | None]]) -> dict[str, tuple[str, bool]]:
     """Return the dumped operator that contains each operator of the text, and whether its outputs are the same."""
     owners: dict[str, tuple[str, bool]] = {}
     for name, (_, found) in dumped.items():
@@ -49,9 +67,9 @@ def _owners(dumped: Mapping[str, tuple[GraphOp, ResolvedOp | None]]) -> dict[str
     return owners
 
 
-def _node(op: GraphOp, found: ResolvedOp | None, owners: Mapping[str, tuple[str, bool]]) -> GraphNode:
+def _node(op: DumpedOperator, found: ResolvedOp | None, owners: Mapping[str, tuple[str, bool]]) -> GraphNode:
     if found is None:
-        return GraphNode(op.name, op.op_type, ("",) * len(op.inputs))
+        return GraphNode(op.name, op.op_type, ("",) * op.input_count)
     inputs = tuple(_source(part.inputs[index], owners) for part, index in found.external_inputs)
     return GraphNode(op.name, op.op_type, inputs, tuple(part.name for part in found.operators))
 

@@ -25,8 +25,9 @@ from opdiff.workflows.compare.shards import Division, Shards
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from opdiff.core.dump import GraphOp, Unit
+    from opdiff.core.dump import Unit
     from opdiff.core.reasons import Reason
+    from opdiff.pair.graph.token_graph import DumpedOperator
     from opdiff.read.graph.tree import GraphTree
     from opdiff.workflows.compare.graph_tokens import TokenPairs, TokenRows
     from opdiff.workflows.compare.graph_units import RankGraph
@@ -171,7 +172,7 @@ def _measured_batches(
 ) -> Iterator[tuple[PairBatch, int]]:
     """Yield the rows of the tokens of one graph of one rank with their bytes, then the network, and notes."""
     notes: list[Reason] = []
-    operators: dict[str, GraphOp] = {}
+    operators: dict[str, DumpedOperator] = {}
     units: list[Unit] = []
     first = dict.fromkeys(DataMode, 0)
     for found in results:
@@ -190,7 +191,7 @@ def _iter_tokens(
 ) -> Iterator[PairBatch]:
     """Yield the pairs of each token of one graph of one rank, then the network of all tokens, and notes."""
     notes: list[Reason] = []
-    operators: dict[str, GraphOp] = {}
+    operators: dict[str, DumpedOperator] = {}
     units: list[Unit] = []
     counts = dict.fromkeys(DataMode, 0)
     for found in tokens:
@@ -205,7 +206,7 @@ def _iter_tokens(
 def _network_batch(
     unit: RankGraph,
     units: Sequence[Unit],
-    operators: Mapping[str, GraphOp],
+    operators: Mapping[str, DumpedOperator],
     notes: Sequence[Reason],
     options: CompareOptions,
 ) -> PairBatch:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.comparison import DataMode
-from opdiff.core.dump import GraphKind, GraphOp, Unit
+from opdiff.core.dump import GraphKind, Unit
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, because
 from opdiff.core.remote.urls import is_remote
@@ -20,6 +20,7 @@ from opdiff.core.row_store import EncodedRows, encode_rows, store_blocks
 from opdiff.core.tensor import Slot
 from opdiff.pair.graph.names import GraphNames
 from opdiff.pair.graph.token import pair_token
+from opdiff.pair.graph.token_graph import DumpedOperator
 from opdiff.read.graph.token_files import read_token
 from opdiff.run import usable_cores
 from opdiff.workflows.compare.job import data_mode
@@ -78,7 +79,7 @@ class TokenPairs(Struct, frozen=True):
 
     unit: Unit
     pairs: tuple[PairingResult, ...]
-    operators: Mapping[str, GraphOp]
+    operators: Mapping[str, DumpedOperator]
     notes: tuple[Reason, ...]
 
 
@@ -105,7 +106,7 @@ class TokenRows(Struct, frozen=True):
     units: tuple[Unit, ...]
     rows: MeasuredBlocks
     counts: Mapping[DataMode, int]
-    operators: Mapping[str, GraphOp]
+    operators: Mapping[str, DumpedOperator]
     notes: tuple[Reason, ...]
     nbytes: int
 
@@ -159,12 +160,14 @@ def pair_job_by(job: TokenJob, read: Callable[[TokenSide], TokenDump]) -> list[T
 def _iter_pairs(job: TokenJob, read: Callable[[TokenSide], TokenDump]) -> Iterator[TokenPairs]:
     known: set[str] = set()
     names = GraphNames(job.text)
-    for unit, target, golden in job.tokens:
-        pairs = _pair(job.text, names, unit, read(target), None if golden is None else read(golden))
-        # Most tokens have the same operators, which take as long to be sent as their pairs.
-        new = {name: op for name, op in pairs.operators.items() if name not in known}
+    for unit, target_side, golden_side in job.tokens:
+        target = read(target_side)
+        golden = None if golden_side is None else read(golden_side)
+        pairs = tuple(pair_token(unit, target, golden, job.text, names))
+        # Most tokens have the same operators.
+        new = {name: DumpedOperator.of(op) for name, op in target.operators.items() if name not in known}
         known |= new.keys()
-        yield replace(pairs, operators=new)
+        yield TokenPairs(unit, pairs, new, _token_notes(unit, target, golden))
 
 
 def measure_tokens(work: TokenWork) -> TokenRows:
@@ -175,7 +178,7 @@ def measure_tokens(work: TokenWork) -> TokenRows:
     blocks: list[Block] = []
     defects: list[str] = []
     kept: list[PairingResult | None] = []
-    operators: dict[str, GraphOp] = {}
+    operators: dict[str, DumpedOperator] = {}
     notes: list[Reason] = []
     nbytes = 0
     for token in _iter_pairs(work.job, read_side):
@@ -214,11 +217,10 @@ def _row_order(pair: PairingResult) -> tuple[bool, int, str, int, int]:
     return is_golden, pair.timestamp, pair.label.target, _SLOT_ORDER[slot], index
 
 
-def _pair(text: TextGraph, names: GraphNames, unit: Unit, target: TokenDump, golden: TokenDump | None) -> TokenPairs:
-    pairs = pair_token(unit, target, golden, text, names)
+def _token_notes(unit: Unit, target: TokenDump, golden: TokenDump | None) -> tuple[Reason, ...]:
     notes = [] if golden is not None else [because("compare.token_of_target_only", token=unit.token)]
     skipped = [*target.skipped, *(golden.skipped if golden else ())]
     if skipped:
         path, why, count = skipped[0].path, skipped[0].reason, len(skipped)
         notes.append(because("compare.token_files_left_out", token=unit.token, count=count, path=path, why=why))
-    return TokenPairs(unit, tuple(pairs), target.operators, tuple(notes))
+    return tuple(notes)
