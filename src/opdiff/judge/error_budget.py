@@ -42,7 +42,7 @@ _MAX_QUOTIENT = 1e3
 _MAX_CONCENTRATION = 16.0
 
 
-class Budget(Struct, frozen=True):
+class Budget(Struct, frozen=True, gc=False):
     """Allowed error of an output.
 
     Attributes:
@@ -76,7 +76,7 @@ def error_budget(
     """Return the budget of an output with `count` elements whose operator adds the error `rounding`."""
     expected = noise = _propagated(error_model, inputs, magnitude, count)
     good = inputs
-    if any(state.exceeds_noise or state.noise != state.error for state in inputs):
+    if [state for state in inputs if state.exceeds_noise or state.noise != state.error]:
         noise = _propagated(error_model, [replace(state, error=state.noise) for state in inputs], magnitude, count)
         good = [state for state in inputs if not state.exceeds_noise]
     allowed = _noise_gain(error_model, inputs, count) * noise + rounding
@@ -102,8 +102,11 @@ def _noise_gain(error_model: OpErrorModel, inputs: Sequence[ErrorState], count: 
     """Return the factor by which noise may grow; with few elements noise may grow more by chance."""
     if error_model.is_absolute:
         return error_model.noise_gain
-    fewest = min([count, *[state.count for state in inputs if state.count > 0]])
-    return error_model.noise_gain * (1 + 3 / sqrt(max(fewest, 1)))
+    fewest = max(count, 1)
+    for state in inputs:
+        if 0 < state.count < fewest:
+            fewest = state.count
+    return error_model.noise_gain * (1 + 3 / sqrt(fewest))
 
 
 def _propagated(

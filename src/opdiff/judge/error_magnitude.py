@@ -16,7 +16,7 @@ _TINY = 1e-300
 _MIN_SNR_DB = -6160.0
 
 
-class ErrorMagnitude(Struct, frozen=True):
+class ErrorMagnitude(Struct, frozen=True, gc=False):
     """Magnitudes of a golden tensor and of the target's error, over the finite elements.
 
     Attributes:

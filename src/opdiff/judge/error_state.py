@@ -20,7 +20,7 @@ _HUGE_ERROR = 1e6
 _MAX_PROPAGATED_ERROR = 1e100
 
 
-class ErrorState(Struct, frozen=True):
+class ErrorState(Struct, frozen=True, gc=False):
     """Error of a tensor that operators read, as far as it is known.
 
     Attributes:

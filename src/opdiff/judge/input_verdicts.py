@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from opdiff.core.judgement import Origin
 from opdiff.judge.error_budget import PEAK_TO_RMS, Budget, error_budget
 from opdiff.judge.error_model import error_model_of
-from opdiff.judge.judged_tensor import JudgedTensor, judged_tensor
+from opdiff.judge.judged_tensor import JudgedTensor, judged_input
 from opdiff.judge.origins import CreatedError
+from opdiff.judge.tensor_limits import assess
 
 if TYPE_CHECKING:
     from opdiff.judge.error_state import ErrorState
@@ -26,7 +27,7 @@ def is_unchanged(tensor: MeasuredTensor, producer_state: ErrorState) -> bool:
 
 
 def judge_first_seen(
-    operator: Operator, tensor: MeasuredTensor, read: ErrorState | None, rounding: float, limits: TensorLimits
+    operator: Operator, tensor: MeasuredTensor, read: ErrorState | None, rounding: float
 ) -> JudgedTensor:
     """Judge an input whose producer was not compared: alone, or by the state that the producer read."""
     magnitude = tensor.magnitude
@@ -34,12 +35,12 @@ def judge_first_seen(
         budget = error_budget(error_model_of(""), (read,), rounding, magnitude, tensor.metrics.count)
     else:
         budget = Budget(rounding, rounding, PEAK_TO_RMS * rounding * magnitude.rms)
-    assessment = limits.assess(tensor, budget.allowed, budget.peak)
+    assessment = assess(tensor, budget.allowed, budget.peak)
     origin = Origin.NONE
     if assessment[0].is_bad:
         origin = Origin.INHERITED if read and read.exceeds_noise else Origin.CREATED
     error = CreatedError(operator, tensor.row_index, magnitude, budget, (read,) if read else (), is_input=True)
-    return judged_tensor(error, tensor, assessment, origin, budget.expected_noise)
+    return judged_input(error, tensor, assessment, origin, budget.expected_noise)
 
 
 def judge_changed(
@@ -49,12 +50,12 @@ def judge_changed(
     magnitude = tensor.magnitude
     allowed = 2 * producer_state.error + limits.noise(tensor)
     peak = 4 * producer_state.peak + PEAK_TO_RMS * allowed * magnitude.rms
-    assessment = limits.assess(tensor, allowed, peak)
+    assessment = assess(tensor, allowed, peak)
     origin = Origin.NONE
     if assessment[0].is_bad:
         is_over = magnitude.error > allowed or magnitude.peak > peak
         is_new = is_over or (magnitude.has_special_mismatch and not producer_state.has_special_mismatch)
         origin = Origin.CREATED if is_new else Origin.INHERITED
-    budget = Budget(limits.of(tensor).noise, allowed, peak, producer_state.error)
+    budget = Budget(tensor.limit.noise, allowed, peak, producer_state.error)
     error = CreatedError(operator, tensor.row_index, magnitude, budget, (producer_state,), is_input=True)
-    return judged_tensor(error, tensor, assessment, origin, producer_state.noise)
+    return judged_input(error, tensor, assessment, origin, producer_state.noise)

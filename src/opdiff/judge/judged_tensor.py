@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.judgement import Origin, Verdict
-from opdiff.judge.error_state import ErrorState, measured_state
+from opdiff.judge.error_state import measured_state
 
 if TYPE_CHECKING:
+    from opdiff.judge.error_budget import Budget
+    from opdiff.judge.error_state import ErrorState
     from opdiff.judge.levels import Assessment
     from opdiff.judge.origins import CreatedError
     from opdiff.judge.tensor_limits import MeasuredTensor
 
 
-class JudgedTensor(Struct, frozen=True):
+class JudgedTensor(Struct, frozen=True, gc=False):
     """Verdict for a tensor, and what follows for other operators.
 
     Attributes:
@@ -34,22 +36,26 @@ class JudgedTensor(Struct, frozen=True):
     added_noise: float | None = None
 
 
-def judged_tensor(
-    error: CreatedError, tensor: MeasuredTensor, assessment: Assessment, origin: Origin, noise: float, source: str = ""
+def judged_input(
+    error: CreatedError, tensor: MeasuredTensor, assessment: Assessment, origin: Origin, noise: float
 ) -> JudgedTensor:
-    """Return the result for a tensor whose error has this origin.
+    """Return the result for an input whose error has this origin.
 
     `error` applies if the error was created. `noise` is the part of the error that is noise if the tensor is bad.
     """
+    created = error if origin is Origin.CREATED else None
+    state = measured_state(tensor.metrics, tensor.magnitude, noise if assessment[0].is_bad else None)
+    return JudgedTensor(verdict_of(tensor, assessment, origin, error.budget, created), state, created)
+
+
+def verdict_of(
+    tensor: MeasuredTensor, assessment: Assessment, origin: Origin, budget: Budget, created: CreatedError | None
+) -> Verdict:
+    """Return the verdict for a tensor whose error has this origin; `created` is the error if it was created."""
     level, reason = assessment
-    is_created = origin is Origin.CREATED
     # A stand-in is a row of another operator, which reads the error.
-    shown = Origin.INHERITED if is_created and error.is_stand_in else origin
-    return JudgedTensor(
-        Verdict(level, reason, shown, _excess(tensor.magnitude.error, error.budget.allowed)),
-        measured_state(tensor.metrics, tensor.magnitude, noise if level.is_bad else None, source),
-        error if is_created else None,
-    )
+    shown = Origin.INHERITED if created is not None and created.is_stand_in else origin
+    return Verdict(level, reason, shown, _excess(tensor.magnitude.error, budget.allowed))
 
 
 def _excess(error: float, allowed: float) -> float | None:

@@ -23,7 +23,7 @@ from opdiff.judge.input_verdicts import is_unchanged, judge_changed, judge_first
 from opdiff.judge.origins import Located, OperatorErrors, find_stand_ins
 from opdiff.judge.output_verdicts import OutputJudge
 from opdiff.judge.run_noise import MAX_RUN_NOISE, noise_of_run
-from opdiff.judge.tensor_limits import TensorLimits, find_tensor
+from opdiff.judge.tensor_limits import TensorLimits, assess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,13 +87,13 @@ class _LocatePass:
 
     def _verdict_alone(self, row_index: int) -> Verdict:
         """Verdict for a row of no known operator, by its metrics alone."""
-        row, tensor = self._rows[row_index], find_tensor(self._rows, row_index)
+        row, tensor = self._rows[row_index], self._limits.find_tensor(self._rows, row_index)
         if row.metrics is None:
             return Verdict(Level.NOT_COMPARABLE, row.reason or because("judge.not_measured"))
         if tensor is None:
             return Verdict(Level.NOT_COMPARABLE, because("judge.no_elements"))
-        noise = self._limits.of(tensor).noise
-        return Verdict(*self._limits.assess(tensor, noise, PEAK_TO_RMS * noise * tensor.magnitude.rms))
+        noise = tensor.limit.noise
+        return Verdict(*assess(tensor, noise, PEAK_TO_RMS * noise * tensor.magnitude.rms))
 
     def _record(self, row_index: int, judged: JudgedTensor) -> ErrorState:
         self._verdicts[row_index] = judged.verdict
@@ -101,8 +101,9 @@ class _LocatePass:
             self._created.append(judged.created)
         if judged.added_noise is not None:
             self._added_noise.append(judged.added_noise)
-        self._largest_noise = max(self._largest_noise, judged.state.noise)
-        return judged.state
+        state = judged.state
+        self._largest_noise = max(self._largest_noise, state.noise)
+        return state
 
     def _judge_operator(self, operator: Operator) -> None:
         inputs = self._judge_inputs(operator)
@@ -130,7 +131,7 @@ class _LocatePass:
         return {
             index: tensor
             for index, row_index in row_indices.items()
-            if (tensor := find_tensor(self._rows, row_index)) is not None
+            if (tensor := self._limits.find_tensor(self._rows, row_index)) is not None
         }
 
     # Inputs
@@ -139,20 +140,17 @@ class _LocatePass:
         """Judge the inputs, and return the state of each, with its producer as the source."""
         states = []
         for edge in operator.edges:
-            state = self._find_state(edge)
-            tensor = None if edge.row is None else find_tensor(self._rows, edge.row)
+            producer = edge.producer
+            state = None
+            if producer is not None:
+                state = self._states.get(producer) or self._worst_states.get(producer[0])
+            tensor = None if edge.row is None else self._limits.find_tensor(self._rows, edge.row)
             if tensor is not None:
                 state = self._judge_input(operator, tensor, edge, state)
             if state is not None:
-                source = edge.producer[0] if edge.producer else ""
+                source = producer[0] if producer else ""
                 states.append(state if state.source == source else replace(state, source=source))
         return tuple(states)
-
-    def _find_state(self, edge: Edge) -> ErrorState | None:
-        producer = edge.producer
-        if producer is None:
-            return None
-        return self._states.get(producer) or self._worst_states.get(producer[0])
 
     def _judge_input(
         self, operator: Operator, tensor: MeasuredTensor, edge: Edge, producer_state: ErrorState | None
@@ -163,9 +161,7 @@ class _LocatePass:
             if not self._network.has_known_edges:
                 # The input may come from any earlier operator, and have the noise of that operator.
                 rounding = max(rounding, 2 * self._largest_noise)
-            return self._record(
-                tensor.row_index, judge_first_seen(operator, tensor, producer_state, rounding, self._limits)
-            )
+            return self._record(tensor.row_index, judge_first_seen(operator, tensor, producer_state, rounding))
         if is_unchanged(tensor, producer_state):
             self._copy_verdict(tensor.row_index, edge.producer or ("", 0))
             return producer_state

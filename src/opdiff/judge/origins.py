@@ -48,7 +48,7 @@ class CreatedError(Struct, frozen=True):
     refuted_by: str = ""
 
 
-class OperatorErrors(Struct, frozen=True):
+class OperatorErrors(Struct, frozen=True, gc=False):
     """Errors at an operator.
 
     Attributes:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from opdiff.core.judgement import Level, Origin
 from opdiff.core.reasons import because
 from opdiff.judge.error_budget import Budget, allowed_gain, created_share, error_budget
-from opdiff.judge.error_state import worst_state
-from opdiff.judge.judged_tensor import JudgedTensor, judged_tensor
+from opdiff.judge.error_state import measured_state, worst_state
+from opdiff.judge.judged_tensor import JudgedTensor, verdict_of
 from opdiff.judge.levels import assess_floats, assess_indices, assess_integers, is_integer
 from opdiff.judge.limits import coarser
 from opdiff.judge.origins import CreatedError, origin_of, own_share_of
@@ -55,39 +55,42 @@ class OutputJudge:
 
     def judge_values(self, tensor: MeasuredTensor, index: int) -> JudgedTensor:
         """Judge an output of floats, or of integers other than indices."""
-        operator, inputs, magnitude = self._operator, self._inputs, tensor.magnitude
-        is_quantity = not tensor.is_integer or is_quantized_value(operator, self._rows, inputs)
+        magnitude, is_integer = tensor.magnitude, tensor.is_integer
+        is_quantity = not is_integer or is_quantized_value(self._operator, self._rows, self._inputs)
         budget = self._budget(tensor)
         assessment, origin = self._assess_origin(tensor, budget, is_quantity=is_quantity)
         is_accumulated = origin is Origin.ACCUMULATED
-        is_cancelled = is_accumulated and is_cancelled_sum(operator, inputs, self._limits.of(tensor).distance)
+        is_cancelled = is_accumulated and is_cancelled_sum(self._operator, self._inputs, tensor.limit.distance)
         if is_cancelled:
             assessment, origin = (Level.NOISE, because("judge.small_difference", error=magnitude.error)), Origin.NONE
-        error = self._error(tensor, index, budget)
-        judged = judged_tensor(error, tensor, assessment, origin, budget.expected_noise, operator.name)
-        state = judged.state
-        if is_accumulated or tensor.is_integer:
+        noise = budget.expected_noise if assessment[0].is_bad else None
+        state = measured_state(tensor.metrics, magnitude, noise, self._operator.name)
+        if is_accumulated or is_integer:
             state = replace(
                 state,
                 exceeds_noise=state.exceeds_noise and not is_accumulated,
-                is_quantized_value=tensor.is_integer and is_quantity,
+                is_quantized_value=is_integer and is_quantity,
                 is_cancelled_sum=is_cancelled,
             )
-        own_share = own_share_of(magnitude, budget) if origin is Origin.CREATED else 0.0
+        created = self._error(tensor, index, budget) if origin is Origin.CREATED else None
+        verdict = verdict_of(tensor, assessment, origin, budget, created)
+        own_share = 0.0 if created is None else own_share_of(magnitude, budget)
         added_noise = _added_noise(magnitude, budget) if is_quantity else None
-        return replace(judged, state=state, own_share=own_share, added_noise=added_noise)
+        return JudgedTensor(verdict, state, created, own_share, added_noise)
 
     def judge_indices(self, tensor: MeasuredTensor, index: int, *, values_agree: bool | None) -> JudgedTensor:
         """Judge indices that the operator returns; `values_agree` is `None` if the operator returns no values."""
         inputs_agree = not any(state.exceeds_noise for state in self._inputs)
-        limit = self._limits.of(tensor)
-        assessment = assess_indices(tensor.metrics, limit, values_agree=values_agree, inputs_agree=inputs_agree)
-        origin = Origin.NONE
-        if assessment[0].is_bad:
+        assessment = assess_indices(tensor.metrics, tensor.limit, values_agree=values_agree, inputs_agree=inputs_agree)
+        level, created, origin = assessment[0], None, Origin.NONE
+        if level.is_bad:
             origin = Origin.CREATED if inputs_agree and values_agree is not False else Origin.INHERITED
-        error = self._error(tensor, index, _NO_BUDGET)
-        judged = judged_tensor(error, tensor, assessment, origin, 0.0, self._operator.name)
-        return judged if assessment[0] is Level.WRONG else replace(judged, created=None)
+        if origin is Origin.CREATED:
+            created = self._error(tensor, index, _NO_BUDGET)
+        verdict = verdict_of(tensor, assessment, origin, _NO_BUDGET, created)
+        noise = 0.0 if level.is_bad else None
+        state = measured_state(tensor.metrics, tensor.magnitude, noise, self._operator.name)
+        return JudgedTensor(verdict, state, created if level is Level.WRONG else None)
 
     def _error(self, tensor: MeasuredTensor, index: int, budget: Budget) -> CreatedError:
         is_stand_in = self._operator.outputs.get(index) != tensor.row_index
@@ -96,14 +99,15 @@ class OutputJudge:
         )
 
     def _budget(self, tensor: MeasuredTensor) -> Budget:
-        operator, inputs, magnitude, limits = self._operator, self._inputs, tensor.magnitude, self._limits
-        count = tensor.metrics.count
-        noise = limits.of_type(coarsest(operator, self._rows, tensor.dtype), tensor.row).noise
-        rounding = rounding_error(operator, self._rows, inputs, noise, quantized=self._is_quantized)
-        rounding *= limits.run_noise
-        rounding *= few_sums_factor(operator.error_model, magnitude, tensor.metrics)
-        rounding += cancellation_error(operator.error_model, inputs, magnitude)
-        return error_budget(operator.error_model, inputs, rounding, magnitude, count)
+        operator, inputs, magnitude, metrics = self._operator, self._inputs, tensor.magnitude, tensor.metrics
+        error_model = operator.error_model
+        dtype = coarsest(operator, self._rows, tensor.dtype)
+        limit = tensor.limit if dtype == tensor.dtype else self._limits.of_type(dtype, tensor.row)
+        rounding = rounding_error(operator, self._rows, inputs, limit.noise, quantized=self._is_quantized)
+        rounding *= self._limits.run_noise
+        rounding *= few_sums_factor(error_model, magnitude, metrics)
+        rounding += cancellation_error(error_model, inputs, magnitude)
+        return error_budget(error_model, inputs, rounding, magnitude, metrics.count)
 
     def _assess_origin(self, tensor: MeasuredTensor, budget: Budget, *, is_quantity: bool) -> tuple[Assessment, Origin]:
         """Return level and reason, and the origin of the error; a systematic error within the budget is suspicious."""
@@ -117,7 +121,7 @@ class OutputJudge:
         return (Level.SUSPICIOUS, systematic), Origin.CREATED
 
     def _assess(self, tensor: MeasuredTensor, budget: Budget, *, is_quantity: bool) -> Assessment:
-        limit = self._limits.of(tensor)
+        limit = tensor.limit
         if not is_quantity:
             return assess_integers(tensor.metrics, limit)
         if self._is_quantized:

@@ -58,7 +58,7 @@ def cancellation_error(error_model: OpErrorModel, inputs: Sequence[ErrorState], 
     """Return the relative rounding error of sums that are small against their terms, as the mean of centred values."""
     if error_model.propagation not in _SUMS or not magnitude.rms:
         return 0.0
-    terms = max([ratio(state.rms, magnitude.rms) for state in inputs], default=0.0)
+    terms = ratio(max([0.0, *[state.rms for state in inputs]]), magnitude.rms)
     return _ACCUMULATOR_UNIT * min(terms, _MAX_TERMS_TO_SUM) if terms > _MIN_TERMS_TO_SUM else 0.0
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opdiff.judge.limits import Limit, Limits
 
 
-class MeasuredTensor(Struct, frozen=True):
+class MeasuredTensor(Struct, frozen=True, gc=False):
     """A row with metrics.
 
     Attributes:
@@ -29,6 +29,7 @@ class MeasuredTensor(Struct, frozen=True):
         metrics: its metrics.
         magnitude: magnitude of its error.
         dtype: element type whose limits apply.
+        limit: its limits.
     """
 
     row_index: int
@@ -36,6 +37,7 @@ class MeasuredTensor(Struct, frozen=True):
     metrics: Metrics
     magnitude: ErrorMagnitude
     dtype: str
+    limit: Limit
 
     @property
     def is_integer(self) -> bool:
@@ -43,26 +45,29 @@ class MeasuredTensor(Struct, frozen=True):
         return self.dtype == "integer"
 
 
-def find_tensor(rows: Sequence[Row], row_index: int) -> MeasuredTensor | None:
-    """Return the tensor of a row; `None` if the tensor was not measured or has no elements."""
-    row = rows[row_index]
-    metrics, magnitude = row.metrics, error_magnitude(row.metrics)
-    if metrics is None or magnitude is None:
-        return None
-    return MeasuredTensor(row_index, row, metrics, magnitude, coarser(row.target_dtype, row.golden_dtype))
+def assess(tensor: MeasuredTensor, allowed: float, allowed_peak: float) -> Assessment:
+    """Return level and reason of a tensor with this budget; integers are counted instead."""
+    if tensor.is_integer:
+        return assess_integers(tensor.metrics, tensor.limit)
+    return assess_floats(tensor.metrics, tensor.magnitude, tensor.limit, allowed, allowed_peak)
 
 
 class TensorLimits:
-    """Limits of tensors in a run with this noise, looked up once for each element type and operator type."""
+    """Tensors of a run with this noise, with their limits, looked up once for each element type and operator type."""
 
     def __init__(self, limits: Limits, run_noise: float) -> None:
         self.run_noise = run_noise
         self._limits = limits
         self._known: dict[tuple[str, str], Limit] = {}
 
-    def of(self, tensor: MeasuredTensor) -> Limit:
-        """Return the limits of a tensor."""
-        return self.of_type(tensor.dtype, tensor.row)
+    def find_tensor(self, rows: Sequence[Row], row_index: int) -> MeasuredTensor | None:
+        """Return the tensor of a row; `None` if the tensor was not measured or has no elements."""
+        row = rows[row_index]
+        metrics, magnitude = row.metrics, error_magnitude(row.metrics)
+        if metrics is None or magnitude is None:
+            return None
+        dtype = coarser(row.target_dtype, row.golden_dtype)
+        return MeasuredTensor(row_index, row, metrics, magnitude, dtype, self.of_type(dtype, row))
 
     def of_type(self, dtype: str, row: Row) -> Limit:
         """Return the limits that a row with this element type would have."""
@@ -76,11 +81,4 @@ class TensorLimits:
 
     def noise(self, tensor: MeasuredTensor) -> float:
         """Return the relative error that a simple operator may add in this run."""
-        return self.of(tensor).noise * self.run_noise
-
-    def assess(self, tensor: MeasuredTensor, allowed: float, allowed_peak: float) -> Assessment:
-        """Return level and reason of a tensor with this budget; integers are counted instead."""
-        limit = self.of(tensor)
-        if tensor.is_integer:
-            return assess_integers(tensor.metrics, limit)
-        return assess_floats(tensor.metrics, tensor.magnitude, limit, allowed, allowed_peak)
+        return tensor.limit.noise * self.run_noise

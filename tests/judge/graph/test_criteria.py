@@ -59,6 +59,13 @@ def test_real_data(cosine: float | None, relative: float, error: float, result: 
     assert (verdict.result, verdict.reached, str(verdict.colour)) == (result, reached, colour)
 
 
+def test_rows_with_the_same_result_share_it() -> None:
+    bad = figures(0.5, 1.0, 2e10)
+    first, second = documented_results([row(real=bad), row(real=bad)])
+    assert first is second
+    assert [reason.code for reason in first.why] == ["judge.error_huge", "judge.cosine_low"]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "colour", "why"),
     [
@@ -76,6 +83,12 @@ def test_an_output_is_compared_with_the_inputs(
     assert str(first.colour) == "green"
     assert str(second.colour) == colour
     assert [reason.code for reason in second.why][:1] == ([why] if why else [])
+
+
+def test_a_reason_is_given_once_for_several_inputs() -> None:
+    before, after = row(Slot.INPUT, real=figures(1.0, 0.0)), row(real=figures(1.0, 0.0, share=0.59))
+    *_, result = documented_results([before, before, after])
+    assert [reason.code for reason in result.why] == ["judge.accuracy_lost", "judge.share_dropped"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import isfinite, isnan, log10
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,10 @@ _HUGE_ERROR = 1e10
 _ACCURATE_SHARE, _INACCURATE_SHARE = 0.9, 0.6
 # From an input to the output: of the cosine, and of the share of elements within 1 ‰.
 _SUSPICIOUS_DROP = 0.1
+# Most rows have one of a few results.
+_shared_result = lru_cache(maxsize=1024)(DocumentedResult)
+_GOLDEN_ONLY = DocumentedResult("N/A", "N/A", Colour.NONE)
+_NOT_COMPARED = DocumentedResult("FAIL", "No", Colour.RED)
 _STATISTIC_REASONS = {
     "max": because("judge.max_far"),
     "min": because("judge.min_far"),
@@ -51,16 +56,17 @@ def _group(row: Row) -> tuple[object, ...]:
 
 def _result(row: Row, group: Sequence[Row]) -> DocumentedResult:
     if row.golden_only:
-        return DocumentedResult("N/A", "N/A", Colour.NONE)
-    if not row.is_compared:
-        return DocumentedResult("FAIL", "No", Colour.RED)
+        return _GOLDEN_ONLY
+    if row.reason is not None:
+        return _NOT_COMPARED
     passed, reached = _JUDGES[row.data_mode](row)
-    red, yellow = _marks(row, _compared_inputs(group) if row.is_output and len(group) > 1 else [])
+    red, yellow = _marks(row, _compared_inputs(group) if len(group) > 1 and row.is_output else ())
     if row.data_mode is DataMode.MD5:
         colour = Colour.GREEN if passed else Colour.RED
     else:
         colour = Colour.RED if red else Colour.GREEN if passed and not yellow else Colour.YELLOW
-    return DocumentedResult("PASS" if passed else "FAIL", "Yes" if reached else "No", colour, (*red, *yellow))
+    why = tuple(dict.fromkeys((*red, *yellow))) if red or yellow else ()
+    return _shared_result("PASS" if passed else "FAIL", "Yes" if reached else "No", colour, why)
 
 
 def _compared_inputs(group: Sequence[Row]) -> list[Row]:
@@ -133,14 +139,14 @@ _JUDGES = {DataMode.REAL: _judge_real, DataMode.STATISTICS: _judge_statistics, D
 # Colours
 
 
-def _marks(row: Row, inputs: Sequence[Row]) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
-    """Return the reasons why a row is red, and the reasons why it is yellow."""
+def _marks(row: Row, inputs: Sequence[Row]) -> tuple[list[Reason], list[Reason]]:
+    """Return the reasons why a row is red, and the reasons why it is yellow; a reason may be there twice."""
     red: list[Reason] = _red_alone(row)
     yellow: list[Reason] = []
     for other in inputs:
         red += _red_by_input(row, other)
         yellow += _yellow_by_input(row, other)
-    return tuple(dict.fromkeys(red)), tuple(dict.fromkeys(yellow))
+    return red, yellow
 
 
 def _red_alone(row: Row) -> list[Reason]:

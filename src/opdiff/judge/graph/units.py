@@ -186,12 +186,10 @@ def judge_job(job: UnitsJob) -> list[JudgedUnit]:
     """Judge some units of one network."""
     # By the names in the rows: units with the same operators share a network, and a unit that lacks some has its own.
     networks: Networks = {}
-    known: dict[DocumentedResult, DocumentedResult] = {}
     found: list[JudgedUnit] = []
     for each in job.units:
         rows = [row for part in each.parts for row in load_part(part)]
-        # Most rows have one of a few results.
-        results = [known.setdefault(result, result) for result in documented_results(rows)]
+        results = documented_results(rows)
         unit = UnitRows(each.unit, each.row_indices, rows, results, job.nodes)
         judged = _judged(unit, job.limits, networks, {facts.row: facts for facts in each.facts})
         if job.rows_path:
@@ -254,15 +252,9 @@ def _judged(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[i
 
 def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[int, ErrorFacts]) -> Judgement:
     """Judge one unit; golden operators that nothing was compared with are no part of the network."""
-    members = [
-        (row_index, row) for row_index, row in zip(unit.row_indices, unit.rows, strict=True) if not row.golden_only
-    ]
-    rows = [row for _, row in members]
-    own = [
-        replace(facts[row_index], row=position) for position, (row_index, _) in enumerate(members) if row_index in facts
-    ]
+    rows = [row for row in unit.rows if not row.golden_only]
     network = _network(rows, unit.nodes, networks)
-    found = judge_network(rows, network, limits, own)
+    found = judge_network(rows, network, limits, _facts_by_position(unit, facts) if facts else ())
     by_network = iter(found.verdicts)
     verdicts = _with_origins(
         unit,
@@ -273,6 +265,12 @@ def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks, facts: Mappi
     )
     of_target = [verdict for row, verdict in zip(unit.rows, verdicts, strict=True) if not row.golden_only]
     return replace(found, verdicts=tuple(verdicts), outputs=model_outputs(rows, of_target, network, found.noise))
+
+
+def _facts_by_position(unit: UnitRows, facts: Mapping[int, ErrorFacts]) -> list[ErrorFacts]:
+    """Return the facts with the positions of their rows among those of the network."""
+    indices = [index for index, row in zip(unit.row_indices, unit.rows, strict=True) if not row.golden_only]
+    return [replace(facts[index], row=position) for position, index in enumerate(indices) if index in facts]
 
 
 def _golden_only(row: Row) -> Verdict:
