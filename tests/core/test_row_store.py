@@ -28,7 +28,7 @@ from opdiff.core.row_store import (
     encode_blocks,
     store_blocks,
 )
-from opdiff.core.rows_file import RowsFile
+from opdiff.core.rows_file import Extent, RowsFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,7 +136,7 @@ def test_processes_append_blocks_at_the_same_time(tmp_path: Path) -> None:
         found = list(pool.map(append_labels, [file.path] * 30, range(0, 3000, 100)))
     labels = StoredValues(file, OpLabel)
     for blocks in found:
-        assert all(block.stored and not block.data for block in blocks)
+        assert all(isinstance(block.content, Extent) for block in blocks)
         labels.append(blocks)
     assert [label.index for label in labels] == [
         first + number for first in range(0, 3000, 100) for number in range(50)

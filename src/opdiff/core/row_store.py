@@ -49,24 +49,21 @@ class Run(Struct, frozen=True):
 
 
 class Block(Struct, frozen=True):
-    """Encoded values.
+    """Some values.
 
     Attributes:
-        data: the values; empty if they are stored or kept.
+        content: the encoded values, where they are stored, or the values themselves if they have integers or names that
+            cannot be encoded.
         count: number of values.
-        kept: the values themselves if they have integers or names that cannot be encoded.
         runs: runs of rows.
         custom: names of the custom metrics of rows.
-        stored: where the data is if it was stored already.
         codes: a byte for each value, such as `verdict_code`; empty for none.
     """
 
-    data: bytes
+    content: bytes | Extent | tuple[Any, ...]
     count: int
-    kept: tuple[Any, ...] = ()
     runs: tuple[Run, ...] = ()
     custom: tuple[str, ...] = ()
-    stored: Extent | None = None
     codes: bytes = b""
 
 
@@ -87,7 +84,7 @@ def encode_blocks(values: Sequence[Any], code: Callable[[Any], int] | None = Non
         try:
             yield Block(encode(some), len(some), codes=codes)
         except (OverflowError, UnicodeEncodeError):
-            yield Block(b"", len(some), tuple(some), codes=codes)
+            yield Block(tuple(some), len(some), codes=codes)
 
 
 def store_blocks(blocks: Iterable[Block], path: str) -> tuple[Block, ...]:
@@ -104,10 +101,10 @@ def store_blocks(blocks: Iterable[Block], path: str) -> tuple[Block, ...]:
 
 
 def _stored(block: Block, descriptor: int) -> Block:
-    if block.kept:
+    if not isinstance(block.content, bytes):
         return block
     try:
-        return replace(block, data=b"", stored=append_bytes(descriptor, block.data))
+        return replace(block, content=append_bytes(descriptor, block.content))
     except OSError:
         return block
 
@@ -179,25 +176,23 @@ class RowStore:
 def _blocks_for(stored: StoredRows, rows: EncodedRows) -> Iterator[Block]:
     """Yield blocks for the file of some rows; the data of those that are stored in another file is read."""
     for block in rows.blocks:
-        if block.stored is None or rows.file is None or stored.file is rows.file:
+        if not isinstance(block.content, Extent) or rows.file is None or stored.file is rows.file:
             yield block
         else:
-            yield replace(block, data=bytes(block.stored.read(rows.file.descriptor)), stored=None)
+            yield replace(block, content=bytes(block.content.read(rows.file.descriptor)))
 
 
 class _StoredBlock(Struct, frozen=True):
-    """A block in a file; `kept` has the values that could not be stored."""
+    """A block in a file, or its values if they cannot be encoded; `first` is that of `EncodedRows`."""
 
-    extent: Extent
-    count: int
+    content: Extent | tuple[Any, ...]
     first: Mapping[DataMode, int]
-    kept: tuple[Any, ...]
 
     def read(self, descriptor: int, kind: type[_T]) -> tuple[_T, ...]:
         """Return the values."""
-        if self.kept:
-            return _numbered(self.kept, self.first)
-        values = msgspec.msgpack.decode(self.extent.read(descriptor), type=tuple[kind, ...])  # type: ignore[valid-type]  # a type at run time
+        if isinstance(self.content, tuple):
+            return _numbered(self.content, self.first)
+        values = msgspec.msgpack.decode(self.content.read(descriptor), type=tuple[kind, ...])  # type: ignore[valid-type]  # a type at run time
         return _numbered(values, self.first)
 
 
@@ -252,8 +247,8 @@ class StoredValues(Sequence[_T]):
     def append(self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None) -> None:
         """Append encoded values, which may be stored in the file already; `first` is that of `EncodedRows`."""
         for block in blocks:
-            extent = block.stored or self.file.append(block.data)
-            self._blocks.append(_StoredBlock(extent, block.count, first or {}, block.kept))
+            content = self.file.append(block.content) if isinstance(block.content, bytes) else block.content
+            self._blocks.append(_StoredBlock(content, first or {}))
             self._starts.append(self._starts[-1] + block.count)
             self._codes += block.codes
 
