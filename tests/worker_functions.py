@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.errors import InputError
+from opdiff.run.processes import until_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,3 +162,11 @@ def worker_names_after(jobs: Sequence[str]) -> list[str]:
 def read_on_host(paths: Sequence[str]) -> list[str]:
     """Return the name of the worker for each path that begins with it, else an empty string."""
     return [worker_name(path) if path.split()[0] == worker_name(path) else "" for path in paths]
+
+
+def append_lines_until_stopped(job: tuple[str, int]) -> int:
+    """Append as many lines to a file, unless nobody waits for the result; return the number."""
+    path, count = job
+    for _ in until_stopped(range(count)):
+        append_line(path)
+    return count

@@ -21,6 +21,7 @@ from worker_functions import (
     DEADLY,
     always_die,
     append_line,
+    append_lines_until_stopped,
     double,
     double_or_die,
     double_or_die_in_worker,
@@ -159,3 +160,13 @@ def test_results_that_nobody_waits_for_are_not_computed() -> None:
     assert next(results) == 0
     results.close()
     assert multiprocessing.active_children() == []
+
+
+def test_parts_of_a_long_job_that_nobody_waits_for_are_not_done(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    results = map_processes(append_lines_until_stopped, [(str(log), 1), (str(log), 600)], 1)
+    assert next(results) == 1
+    while log.read_text().count("\n") < 2:
+        pass
+    results.close()
+    assert log.read_text().count("\n") < 300

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from multiprocessing.synchronize import Event
 
 Job = TypeVar("Job")
@@ -146,12 +146,16 @@ def _finished(pending: dict[Future[list[Result]], Sequence[Job]]) -> Iterator[tu
 # In a worker
 
 
-def _run_batch(function: Callable[[Job], Result], batch: Sequence[Job]) -> list[Result]:
-    results = []
-    for job in batch:
+def until_stopped(items: Iterable[Job]) -> Iterator[Job]:
+    """Yield items; in a worker whose parent needs no more results, no further ones. For the parts of a long job."""
+    for item in items:
         if _stop is not None and _stop.is_set():
-            break
-        results.append(function(job))
+            return
+        yield item
+
+
+def _run_batch(function: Callable[[Job], Result], batch: Sequence[Job]) -> list[Result]:
+    results = [function(job) for job in until_stopped(batch)]
     gc.collect()
     # Modules that the first jobs imported are not searched again.
     gc.freeze()

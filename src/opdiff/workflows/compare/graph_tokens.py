@@ -172,6 +172,8 @@ def _iter_pairs(job: TokenJob, read: Callable[[TokenSide], TokenDump]) -> Iterat
 
 def measure_tokens(work: TokenWork) -> TokenRows:
     """Read, pair and measure the tokens of a job, one after the other, in this thread."""
+    from opdiff.run.processes import until_stopped
+
     measuring = replace(work.measuring, workers=1, in_process=True)
     counts = dict.fromkeys(DataMode, 0)
     units: list[Unit] = []
@@ -181,7 +183,7 @@ def measure_tokens(work: TokenWork) -> TokenRows:
     operators: dict[str, DumpedOperator] = {}
     notes: list[Reason] = []
     nbytes = 0
-    for token in _iter_pairs(work.job, read_side):
+    for token in until_stopped(_iter_pairs(work.job, read_side)):
         pairs = in_row_order(token.pairs, measuring.data_mode, counts)
         measured = align_and_measure(pairs, measuring, lambda _done, _total: None)
         units.append(token.unit)
