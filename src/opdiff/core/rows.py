@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from opdiff.core.pairing import PairingResult, Unpaired
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
+    from opdiff.core.tensor_stats import TensorStats
 
 
-def side_info(tensor: SideTensor, op_type: str = "") -> SideInfo:
-    """Return what is known about a tensor without reading its data."""
+def side_info(tensor: SideTensor, op_type: str = "", measured: TensorStats | None = None) -> SideInfo:
+    """Return what is known about a tensor by its description, or by its description and what was measured."""
     path = tensor.path + tensor.location
     if tensor.tensor is not None:
         spec = tensor.tensor.spec
+        if measured is not None:
+            return SideInfo(path, measured.dtype, measured.shape, op_type, spec.address or 0, measured)
         return SideInfo(path, spec.dtype.name, spec.origin_shape or spec.shape, op_type, spec.address or 0)
     if tensor.stats is not None:
         return SideInfo(path, tensor.stats.dtype, tensor.stats.shape, op_type, stats=tensor.stats)

@@ -98,8 +98,7 @@ def _root(square: float, scale: int) -> float:
 
 def extra_metrics(sums: Sums) -> ExtraMetrics | None:
     """Return the metrics of the additional columns; `None` with NaNs, infinities or without elements."""
-    is_finite = sums.target.is_finite and sums.golden.is_finite
-    if not sums.count or not is_finite or max(sums.target.largest, sums.golden.largest) > _MAX_MAGNITUDE:
+    if not sums.count or not (_has_plain_numbers(sums.target) and _has_plain_numbers(sums.golden)):
         return None
     graph, norms = sums.graph, _norms(sums)
     distance = _root(sums.pairs.squared_errors, sums.scale.errors)
@@ -115,11 +114,17 @@ def extra_metrics(sums: Sums) -> ExtraMetrics | None:
     )
 
 
+def _has_plain_numbers(side: SideSums) -> bool:
+    """Return whether all elements are finite, and small enough for the additional metrics."""
+    return side.is_finite and side.largest <= _MAX_MAGNITUDE
+
+
 def _cosine_with_min_norms(sums: Sums, target: float, golden: float) -> float:
     """Return the cosine by the norms of both sides."""
     if not (target or golden):
         return 1.0
-    products = ldexp(sums.pairs.products, sums.scale.target + sums.scale.golden)
+    products, exponent = sums.pairs.products, sums.scale.target + sums.scale.golden
+    products = ldexp(products, exponent) if exponent else products
     return round(products / max(target, _MIN_NORM) / max(golden, _MIN_NORM), 10)
 
 

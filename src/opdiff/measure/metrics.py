@@ -26,11 +26,12 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
     distribution, non_finite, parts = sums.distribution, sums.non_finite, sums.parts
     worst = sums.worst if sums.worst and sums.worst.value else None
     worst_relative, worst_ulps = sums.worst_relative, sums.worst_ulps
+    is_finite = target.is_finite and golden.is_finite
     are_small = _is_small(target, scale.target), _is_small(golden, scale.golden)
     of_pairs = _cosine_of(pairs.products, pairs.target_squares, pairs.golden_squares)
-    cosine, notes = _cosine(sums, are_small, of_pairs, is_scalar=is_scalar)
-    max_absolute, mean_absolute, root_mean_square = _absolute_errors(sums)
-    accumulated_relative, max_relative, mean_relative = _relative_errors(sums)
+    cosine, notes = _cosine(sums, are_small, of_pairs, is_finite=is_finite, is_scalar=is_scalar)
+    max_absolute, mean_absolute, root_mean_square = _absolute_errors(sums, is_finite=is_finite)
+    accumulated_relative, max_relative, mean_relative = _relative_errors(sums, is_finite=is_finite)
     target_mean, target_std = _mean_and_deviation(target, scale.target)
     golden_mean, golden_std = _mean_and_deviation(golden, scale.golden)
     fit_scale, fit_offset, fit_distance = _fit(pairs, scale)
@@ -40,7 +41,7 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
         cosine,
         max_absolute,
         accumulated_relative,
-        _relative_distance(sums, are_small),
+        _relative_distance(sums, are_small, is_finite=is_finite),
         kl if count else None,
         target_mean,
         target_std,
@@ -92,12 +93,12 @@ def _is_small(side: SideSums, exponent: int) -> bool:
 
 
 def _cosine(
-    sums: Sums, are_small: tuple[bool, bool], of_pairs: float | None, *, is_scalar: bool
+    sums: Sums, are_small: tuple[bool, bool], of_pairs: float | None, *, is_finite: bool, is_scalar: bool
 ) -> tuple[float | None, tuple[Reason, ...]]:
     """Return the cosine and notes; `of_pairs` is the cosine of the finite pairs."""
     if not sums.count:
         return None, (EMPTY,)
-    if not (sums.target.is_finite and sums.golden.is_finite):
+    if not is_finite:
         return nan, (SCALAR,) if is_scalar else ()
     if is_scalar:
         return 1.0, (SCALAR,)
@@ -109,32 +110,26 @@ def _cosine(
     return of_pairs, ()
 
 
-def _absolute_errors(sums: Sums) -> tuple[Number | None, float | None, float | None]:
+def _absolute_errors(sums: Sums, *, is_finite: bool) -> tuple[Number | None, float | None, float | None]:
     """Return maximum, mean and root mean square of the errors."""
-    error = _non_finite_error(sums)
-    if error is not None:
+    if not is_finite:
+        has_nans = sums.target.nans or sums.golden.nans or sums.non_finite.same_infs
+        error = nan if has_nans else inf
         return error, error, error
     largest = None if sums.worst is None else sums.worst.value
     count, pairs, exponent = sums.count, sums.pairs, sums.scale.errors
     if not count:
         return largest, None, None
-    mean, mean_square = pairs.absolute_errors / count, pairs.squared_errors / count
-    return largest, _ldexp(mean, exponent), _ldexp(sqrt(mean_square), exponent)
+    mean, root_mean_square = pairs.absolute_errors / count, sqrt(pairs.squared_errors / count)
+    return largest, _ldexp(mean, exponent), _ldexp(root_mean_square, exponent)
 
 
-def _non_finite_error(sums: Sums) -> float | None:
-    """Return the value of all error metrics if there are NaNs or infinities, NaN or infinity; otherwise `None`."""
-    if sums.target.nans or sums.golden.nans or sums.non_finite.same_infs:
-        return nan
-    return inf if sums.target.infs or sums.golden.infs else None
-
-
-def _relative_errors(sums: Sums) -> tuple[float | None, float | None, float | None]:
+def _relative_errors(sums: Sums, *, is_finite: bool) -> tuple[float | None, float | None, float | None]:
     """Return sum, maximum and mean of the relative errors."""
     if not sums.count:
         return None, None, None
     non_finite = sums.non_finite
-    if sums.target.nans or sums.golden.nans or non_finite.same_infs or non_finite.opposite_infs:
+    if not is_finite and (sums.target.nans or sums.golden.nans or non_finite.same_infs or non_finite.opposite_infs):
         return nan, nan, nan
     if non_finite.target_infs or _is_zero_only_in_golden(sums):
         return inf, inf, inf
@@ -150,13 +145,11 @@ def _is_zero_only_in_golden(sums: Sums) -> bool:
     return golden_is_zero and (sums.target.largest > ZERO_THRESHOLD or sums.target.infs > 0)
 
 
-def _relative_distance(sums: Sums, are_small: tuple[bool, bool]) -> float | None:
+def _relative_distance(sums: Sums, are_small: tuple[bool, bool], *, is_finite: bool) -> float | None:
     if not sums.count:
         return None
-    if sums.target.nans or sums.golden.nans or sums.golden.infs:
-        return nan
-    if sums.target.infs:
-        return inf
+    if not is_finite:
+        return nan if sums.target.nans or not sums.golden.is_finite else inf
     target_is_small, golden_is_small = are_small
     if golden_is_small:
         return 0.0 if target_is_small else inf
@@ -165,14 +158,14 @@ def _relative_distance(sums: Sums, are_small: tuple[bool, bool]) -> float | None
 
 
 def _mean_and_deviation(side: SideSums, exponent: int) -> tuple[float | None, float | None]:
-    if side.nans or (side.positive_infs and side.negative_infs):
-        return nan, nan
-    if side.infs:
-        return inf if side.positive_infs else -inf, nan
-    if not side.finite:
+    count = side.finite
+    if not side.is_finite:
+        is_mixed = side.nans or (side.positive_infs and side.negative_infs)
+        return nan if is_mixed else inf if side.positive_infs else -inf, nan
+    if not count:
         return None, None
-    variance = max(side.squared_deviations, 0.0) / side.finite
-    return _ldexp(side.total / side.finite, exponent), _ldexp(sqrt(variance), exponent)
+    variance = max(side.squared_deviations, 0.0) / count
+    return _ldexp(side.total / count, exponent), _ldexp(sqrt(variance), exponent)
 
 
 # Other metrics: over the pairs that are finite on both sides.

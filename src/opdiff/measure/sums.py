@@ -103,7 +103,9 @@ class SideSums(Struct, frozen=True, gc=False):
     @property
     def largest(self) -> Number:
         """Largest magnitude of a finite element; 0 if there are none."""
-        return max(abs(self.minimum or 0), abs(self.maximum or 0))
+        if self.minimum is None or self.maximum is None:
+            return 0
+        return max(-self.minimum, self.maximum)
 
 
 class PairSums(Struct, frozen=True, gc=False):

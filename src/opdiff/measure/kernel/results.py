@@ -68,7 +68,8 @@ def measure_all(
 
 def unpack_sums(call: Call) -> list[KernelResult | Failure]:
     """Return the result of each pair of a finished call, in order."""
-    return [_unpack(job, call, number * ROW) for number, job in enumerate(call.jobs)]
+    rows = memoryview(call.rows)
+    return [_unpack(job, rows, number * ROW, with_kl=call.with_kl) for number, job in enumerate(call.jobs)]
 
 
 class _Format(Struct, frozen=True):
@@ -98,10 +99,10 @@ def _restore(dtype: DType) -> Callable[[Number], Number]:
     return int
 
 
-def _unpack(job: NativeJob, call: Call, offset: int) -> KernelResult | Failure:
+def _unpack(job: NativeJob, rows: memoryview, offset: int, *, with_kl: bool) -> KernelResult | Failure:
     form = _format(job.target.dtype, job.golden.dtype)
     x, y = form.target, form.golden
-    values = form.row.unpack_from(call.rows, offset)
+    values = form.row.unpack_from(rows, offset)
     status, detail, culprit, count = values[:4]
     if status != DONE:
         return _failure(status, detail, (job.target, job.golden)[culprit])
@@ -125,7 +126,7 @@ def _unpack(job: NativeJob, call: Call, offset: int) -> KernelResult | Failure:
         _NOT_SCALED,
         GraphSums(*values[55:]),
     )
-    return sums, _divergence(values[54], count) if call.with_kl else None
+    return sums, _divergence(values[54], count) if with_kl else None
 
 
 def _divergence(value: float, count: int) -> float | None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import SideInfo
     from opdiff.core.dtypes import DType
-    from opdiff.core.metrics import Metrics
+    from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics
     from opdiff.core.pairing import PairingResult
     from opdiff.core.tensor import Tensor
     from opdiff.measure.custom import Metric
@@ -162,16 +162,33 @@ def data_row(job: Job, pair: AlignedPair, sums: Sums, kl: float | None = None) -
         return _empty_row(job, pair)
     target, golden = pairing.target.data, pairing.golden.data
     metrics = metrics_of(sums, kl, is_scalar=sums.count == sums.parts)
-    row = replace(
-        paired_row(pairing),
-        shape=pair.shape,
-        metrics=metrics,
-        steps=(*target.notes, *golden.notes, *pair.steps),
-        custom=_custom(job, pair) if job.options.metrics else (),
-        overflow=_overflow(target.spec.dtype, metrics),
-        notes=(pair.warning,) if pair.warning else (),
+    if pairing.unit is None:
+        found = _GraphValues(notes=(pair.warning,) if pair.warning else ())
+    else:
+        found = _graph_values(pair, target, golden, sums)
+    # Many fields are set much faster by position than by name.
+    return Row(
+        pairing.label,
+        pairing.key,
+        pairing.golden_key,
+        side_info(pairing.target, pairing.label.op_type, found.target),
+        side_info(pairing.golden, pairing.golden_type, found.golden),
+        pair.shape,
+        DataMode.REAL,
+        metrics,
+        found.documented,
+        found.extra,
+        (*target.notes, *golden.notes, *pair.steps),
+        _custom(job, pair) if job.options.metrics else (),
+        _overflow(target.spec.dtype, metrics),
+        found.notes,
+        None,
+        pairing.evidence,
+        pairing.confidence,
+        pairing.unit,
+        pairing.timestamp,
+        pairing.stack,
     )
-    return row if pairing.unit is None else _with_documented(row, job, pair, sums)
 
 
 def _custom(job: Job, pair: AlignedPair) -> tuple[tuple[str, str, str], ...]:
@@ -197,19 +214,25 @@ def _overflow(dtype: DType, metrics: Metrics) -> bool | None:
 # Data of graph mode: the documented metrics besides
 
 
-def _with_documented(row: Row, job: Job, pair: AlignedPair, sums: Sums) -> Row:
-    target, golden = job.pairing.target.data, job.pairing.golden.data
-    count, shapes = pair.target.size, (pair.target.shape, pair.golden.shape)
-    documented, notes = documented_metrics(sums, is_single=count == 1, is_scalar=not shapes[0])
-    target_stats = stats_of_sums(sums.target, target.spec.dtype.name, shapes[0], sums.scale.target)
-    golden_stats = stats_of_sums(sums.golden, golden.spec.dtype.name, shapes[1], sums.scale.golden)
-    return replace(
-        row,
-        target=_side_with(row.target, target_stats),
-        golden=_side_with(row.golden, golden_stats),
-        documented=documented,
-        extra=extra_metrics(sums),
-        notes=(*notes, *_alignment_notes(pair, target, golden)),
+class _GraphValues(Struct, frozen=True, gc=False):
+    """Values of a row that only graph mode has, and notes; offline the notes alone."""
+
+    target: TensorStats | None = None
+    golden: TensorStats | None = None
+    documented: DocumentedMetrics | None = None
+    extra: ExtraMetrics | None = None
+    notes: tuple[Reason, ...] = ()
+
+
+def _graph_values(pair: AlignedPair, target: Tensor, golden: Tensor, sums: Sums) -> _GraphValues:
+    target_shape, golden_shape = pair.target.shape, pair.golden.shape
+    documented, notes = documented_metrics(sums, is_single=sums.count == sums.parts, is_scalar=not target_shape)
+    return _GraphValues(
+        stats_of_sums(sums.target, target.spec.dtype.name, target_shape, sums.scale.target),
+        stats_of_sums(sums.golden, golden.spec.dtype.name, golden_shape, sums.scale.golden),
+        documented,
+        extra_metrics(sums),
+        (*notes, *_alignment_notes(pair, target, golden)),
     )
 
 
