@@ -44,7 +44,7 @@ class FloatFormat(Struct, frozen=True):
     signed: bool = True
 
 
-class DType(Struct, frozen=True):
+class DType(Struct, frozen=True, cache_hash=True):
     """An element type.
 
     Attributes:

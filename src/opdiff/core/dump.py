@@ -147,7 +147,7 @@ class GraphKind(StrEnum):
     FX = "FX"
 
 
-class GraphOp(Struct, frozen=True):
+class GraphOp(Struct, frozen=True, gc=False):
     """Description of one operator of a token.
 
     Attributes:

@@ -145,7 +145,7 @@ class Blob(Struct, frozen=True):
     source: FileRange
 
 
-class OpDump(Struct, frozen=True):
+class OpDump(Struct, frozen=True, gc=False):
     """Description of the operator in a dump file.
 
     Attributes:

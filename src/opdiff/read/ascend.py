@@ -190,8 +190,8 @@ def _describe(
     return OpDump(
         file.path,
         container,
-        tuple([_tensor(item, locate(item)) for item in get("input", ())]),
-        tuple([_tensor(item, locate(item)) for item in get("output", ())]),
+        _tensors(get("input"), locate),
+        _tensors(get("output"), locate),
         _blobs(get("buffer"), locate),
         _blobs(get("space"), locate),
         get("op_name", ""),
@@ -199,6 +199,12 @@ def _describe(
         get("dump_time"),
         attrs[0].get("value", "") if attrs else "",
     )
+
+
+def _tensors(
+    items: Sequence[dict[str, Any]] | None, locate: Callable[[dict[str, Any]], FileRange]
+) -> tuple[Tensor, ...]:
+    return tuple([_tensor(item, locate(item)) for item in items]) if items else ()
 
 
 def _blobs(items: Sequence[dict[str, Any]] | None, locate: Callable[[dict[str, Any]], FileRange]) -> tuple[Blob, ...]:
@@ -214,7 +220,7 @@ def _tensor(item: dict[str, Any], source: FileRange) -> Tensor:
     shape = (source.nbytes,) if dtype is dtypes.UNDEFINED else _dims(get("shape"))
     groups = max(get("sub_format", 0), groups)
     spec = TensorSpec(dtype, shape, layout, _dims(get("original_shape")), groups, get("address") or None)
-    return Tensor(spec, source, notes=_unused_bytes(spec, source))
+    return Tensor(spec, source, "", _unused_bytes(spec, source))
 
 
 def _unused_bytes(spec: TensorSpec, source: FileRange) -> tuple[Reason, ...]:

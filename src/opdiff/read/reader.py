@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_KEPT_NBYTES = 1 << 10
 
 
-class OpenFile(Struct, frozen=True):
+class OpenFile(Struct, frozen=True, gc=False):
     """An open dump file.
 
     Attributes:

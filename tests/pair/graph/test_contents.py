@@ -30,3 +30,16 @@ def test_bytes_in_memory_give_the_key_of_the_elements(
     assert tensor.source.kept is not None
     stored = Stored(tensor)
     assert key_of(stored) == moved_key(stored, stored.elements, None)
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 300])
+def test_keys_are_equal_for_equal_elements_only(count: int, tmp_path: Path) -> None:
+    numbers = np.arange(count, dtype=np.float32)
+    changed = numbers.copy()
+    changed[-1] += 1
+    keys = []
+    for name, array in (("a", numbers), ("b", numbers.reshape(1, count)), ("c", changed)):
+        np.save(tmp_path / f"{name}.npy", array)
+        (tensor,) = read_operator(str(tmp_path / f"{name}.npy")).outputs
+        keys.append(key_of(Stored(tensor)))
+    assert keys[0] == keys[1] != keys[2]

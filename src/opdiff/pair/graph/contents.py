@@ -30,18 +30,24 @@ MAX_WHOLE = 4096
 
 SAMPLES = 1024
 _EXTREMES = "extremes"
+# Contents of up to this size are no longer than what is kept of them otherwise, and keys by themselves.
+_MAX_PLAIN_NBYTES = 64
+_DIGEST_NBYTES = 16
 # A relative difference that no rounding makes, and the share of elements that must have this difference.
 _CLEAR, _MANY = 0.1, 0.1
 # Element types that FX writes in a wider type.
 _WRITTEN_AS = {"bfloat16": "float32"}
 
 
-class Key(Struct, frozen=True):
-    """Key of a tensor's elements in order, without its shape; equal for files of the same tensor."""
+class Key(Struct, frozen=True, gc=False):
+    """Key of a tensor's elements in order, without its shape; equal for files of the same tensor.
+
+    `content` is a digest of the elements, or the elements themselves if they are few.
+    """
 
     dtype: str
     elements: int
-    digest: bytes
+    content: bytes
 
     @property
     def is_whole(self) -> bool:
@@ -49,7 +55,7 @@ class Key(Struct, frozen=True):
         return self.dtype != _EXTREMES and self.elements <= MAX_WHOLE
 
 
-class Stored(Struct, frozen=True):
+class Stored(Struct, frozen=True, gc=False):
     """A tensor that may be read: its data, or only its extremes, or neither."""
 
     tensor: Tensor | None = None
@@ -77,23 +83,27 @@ class Stored(Struct, frozen=True):
 def key_of(stored: Stored) -> Key | None:
     """Return the key of a tensor; `None` if it cannot be read."""
     elements = stored.elements
-    whole = _plain_bytes(stored, elements) if elements is not None and elements <= MAX_WHOLE else None
+    whole = None
+    if stored.tensor is not None and elements is not None and elements <= MAX_WHOLE:
+        whole = _plain_bytes(stored.tensor, elements)
     if whole is None or elements is None:
         return moved_key(stored, elements, None)
     return _key(stored.dtype, elements, whole)
 
 
-def _plain_bytes(stored: Stored, elements: int) -> bytes | None:
+def _plain_bytes(tensor: Tensor, elements: int) -> bytes | None:
     """Return the bytes of a tensor that are kept in memory, if they are its elements in order."""
-    source = stored.tensor.source if stored.tensor is not None else None
-    if stored.tensor is None or not isinstance(source, FileRange):
+    spec, source = tensor.spec, tensor.source
+    if not isinstance(source, FileRange):
         return None
-    spec, kept = stored.tensor.spec, source.kept
-    if kept is None or not spec.dtype.is_native or spec.count != elements:
+    kept = source.kept
+    if kept is None or not spec.dtype.is_native:
         return None
-    is_plain = not source.big_endian and (not source.fortran_order or len(spec.shape) < 2)
+    has_order = not source.fortran_order or len(spec.shape) < 2
+    if source.big_endian or not has_order or (spec.origin_shape and spec.count != elements):
+        return None
     needed = spec.dtype.nbytes(elements)
-    return kept[:needed] if is_plain and needed <= source.nbytes else None
+    return kept[:needed] if needed <= source.nbytes else None
 
 
 def moved_key(stored: Stored, elements: int | None, source: PositionMap | None, dtype: str = "") -> Key | None:
@@ -120,7 +130,9 @@ def moved_key(stored: Stored, elements: int | None, source: PositionMap | None, 
 
 
 def _key(dtype: str, elements: int, content: bytes) -> Key:
-    return Key(_WRITTEN_AS.get(dtype, dtype), elements, blake2b(content, digest_size=16).digest())
+    if len(content) > _MAX_PLAIN_NBYTES:
+        content = blake2b(content, digest_size=_DIGEST_NBYTES).digest()
+    return Key(_WRITTEN_AS.get(dtype, dtype), elements, content)
 
 
 def whole_digest(stored: Stored) -> bytes | None:
@@ -133,7 +145,7 @@ def whole_digest(stored: Stored) -> bytes | None:
         codes = np.ascontiguousarray(stored.tensor.codes())
     except (DumpError, ElementError):
         return None
-    return blake2b(codes.data if codes.size else b"", digest_size=16).digest()
+    return blake2b(codes.data if codes.size else b"", digest_size=_DIGEST_NBYTES).digest()
 
 
 def same_numbers(first: Stored, second: Stored) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from opdiff.pair.graph.names import GraphNames, ResolvedOp
 
 
-class Partner(Struct, frozen=True):
+class Partner(Struct, frozen=True, gc=False):
     """A golden tensor, its operator, the evidence for the pair, and how sure that is."""
 
     tensor: SideTensor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from opdiff.core.dump import GraphKind, GraphOp, SideTensor, SkippedPath, TokenDump
@@ -99,6 +100,8 @@ def _ge_operator(name: str, entries: Sequence[Entry]) -> GraphOp:
 
 
 def _side_tensors(name: str, slot: Slot, path: str, tensors: Sequence[Tensor]) -> tuple[SideTensor, ...]:
+    if not tensors:
+        return ()
     return tuple(
         [
             SideTensor(TensorKey(name, slot, index), path, _location(slot, index), tensor)
@@ -120,14 +123,18 @@ def _statistics_tensors(name: str, entry: Entry) -> list[SideTensor]:
     ]
 
 
+@lru_cache(maxsize=64)
 def _location(slot: Slot, index: int) -> str:
     return f",{slot}s,{index}"
 
 
 def _split_by_slot(tensors: Sequence[SideTensor]) -> tuple[tuple[SideTensor, ...], tuple[SideTensor, ...]]:
     """Return inputs and outputs."""
-    inputs = tuple([tensor for tensor in tensors if tensor.key.slot is Slot.INPUT])
-    return inputs, tuple([tensor for tensor in tensors if tensor.key.slot is Slot.OUTPUT])
+    inputs: list[SideTensor] = []
+    outputs: list[SideTensor] = []
+    for tensor in tensors:
+        (inputs if tensor.key.slot is Slot.INPUT else outputs).append(tensor)
+    return tuple(inputs), tuple(outputs)
 
 
 def _line_stats(line: StatisticsLine) -> TensorStats:

@@ -70,7 +70,7 @@ def _is_possible(jobs: Sequence[Job]) -> bool:
     return not options.metrics and options.conversions is None
 
 
-class Summed(Struct, frozen=True):
+class Summed(Struct, frozen=True, gc=False):
     """An aligned pair, whose codes are `StridedView`, its sums, and its divergence."""
 
     pair: AlignedPair
@@ -116,7 +116,7 @@ def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterato
             running.call.end()
 
 
-class _Prepared(Struct, frozen=True):
+class _Prepared(Struct, frozen=True, gc=False):
     """An aligned pair, and its job for the kernel."""
 
     pair: AlignedPair

@@ -54,7 +54,7 @@ class MeasureOptions(Struct, frozen=True):
     metrics: tuple[Metric, ...] = ()
 
 
-class Job(Struct, frozen=True):
+class Job(Struct, frozen=True, gc=False):
     """One pairing to be measured; `number` is the position of its row."""
 
     number: int
@@ -79,7 +79,7 @@ class Job(Struct, frozen=True):
         return self.data_mode is DataMode.REAL and None not in (pairing.target.tensor, pairing.golden.tensor)
 
 
-class JobOutcome(Struct, frozen=True):
+class JobOutcome(Struct, frozen=True, gc=False):
     """The row of a job, and the traceback of an unexpected error; empty if there was none."""
 
     row: Row

@@ -18,6 +18,7 @@ from opdiff.core.source import FileRange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from opdiff.core.dump import SideTensor
     from opdiff.core.pairing import Pairing
     from opdiff.core.remote.store import Data
     from opdiff.workflows.compare.job import Job
@@ -74,7 +75,7 @@ def calls_of(jobs: Sequence[Job], max_pairs: int) -> Iterator[Sequence[Job]]:
     """Divide jobs into calls of the kernel, by number of pairs, and by bytes that are remote."""
     start = nbytes = 0
     for end, job in enumerate(jobs):
-        more = sum([source.nbytes for source in _sources(job.pairing) if is_remote(source.path)])
+        more = _remote_nbytes(job.pairing.target) + _remote_nbytes(job.pairing.golden)
         if end - start == max_pairs or (nbytes and nbytes + more > _MAX_CALL_NBYTES):
             yield jobs[start:end]
             start, nbytes = end, 0
@@ -85,9 +86,18 @@ def calls_of(jobs: Sequence[Job], max_pairs: int) -> Iterator[Sequence[Job]]:
 
 def fetch_payloads(pairings: Iterable[Pairing]) -> Payloads:
     """Return the payloads of some pairings; remote tensors are fetched."""
-    sides = [source for pairing in pairings for source in _sources(pairing)]
-    kept = {(source.path, source.offset, source.nbytes): data for source in sides if (data := source.kept) is not None}
-    sources = dict.fromkeys([source for source in sides if is_remote(source.path)])
+    kept: dict[tuple[str, int, int], bytes] = {}
+    sources: dict[FileRange, None] = {}
+    for pairing in pairings:
+        for side in (pairing.target, pairing.golden):
+            source = side.data.source
+            if not isinstance(source, FileRange):
+                continue
+            data = source.kept
+            if data is not None:
+                kept[source.path, source.offset, source.nbytes] = data
+            elif is_remote(source.path):
+                sources[source] = None
     if not sources:
         return Payloads({}, kept)
     from opdiff.core.remote.stores import fetch_all
@@ -101,6 +111,7 @@ def is_remote_pair(pairing: Pairing) -> bool:
     return any(tensor is not None and is_remote(tensor.source.path) for tensor in tensors)
 
 
-def _sources(pairing: Pairing) -> list[FileRange]:
-    sources = (pairing.target.data.source, pairing.golden.data.source)
-    return [source for source in sources if isinstance(source, FileRange)]
+def _remote_nbytes(side: SideTensor) -> int:
+    """Return the size of a tensor that has to be fetched; 0 for others."""
+    source = side.data.source
+    return source.nbytes if isinstance(source, FileRange) and is_remote(source.path) else 0
