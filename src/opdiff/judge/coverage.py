@@ -37,25 +37,22 @@ def coverage_of(rows: Sequence[Row], network: Network) -> Coverage:
     """Return how much of a network was compared."""
     operators: dict[str, None] = {}
     compared: set[str] = set()
-    ways = dict.fromkeys(DataMode, 0)
+    ways = [row.data_mode for row in rows if row.reason is None]
     for row in rows:
-        is_compared = row.is_compared
-        if is_compared:
-            ways[row.data_mode] += 1
         name = row.key.op if row.key else target_name(row)
         if row.golden_only or name == "*" or row.label.op_type in _GRAPH_ENDPOINT_TYPES:
             continue
         operators[name] = None
-        if is_compared and row.is_output:
+        if row.is_compared and row.is_output:
             compared.add(name)
     uncompared = [name for name in operators if name not in compared]
     seen = _seen_operators(rows, network) if uncompared else set()
     return Coverage(
         len(operators),
         len(compared),
-        ways[DataMode.REAL],
-        ways[DataMode.STATISTICS],
-        ways[DataMode.MD5],
+        ways.count(DataMode.REAL),
+        ways.count(DataMode.STATISTICS),
+        ways.count(DataMode.MD5),
         tuple(name for name in uncompared if name not in seen),
     )
 

@@ -29,8 +29,6 @@ PEAK_TO_RMS = 16.0
 
 # Least number of elements from which a systematic error is estimated.
 _MIN_ELEMENTS_FOR_GAIN = 256
-# Operators whose outputs do not have the systematic errors of their inputs.
-_WITHOUT_GAIN = (Propagation.NONE, Propagation.SOFTMAX, Propagation.SELECT, Propagation.UNKNOWN)
 # Part of the error budget that may be systematic.
 _GAIN_OF_BUDGET = 0.05
 # Factor by which the systematic error of inputs may grow.
@@ -102,7 +100,7 @@ def _noise_gain(error_model: OpErrorModel, inputs: Sequence[ErrorState], count: 
     """Return the factor by which noise may grow; with few elements noise may grow more by chance."""
     if error_model.is_absolute:
         return error_model.noise_gain
-    fewest = max(count, 1)
+    fewest = count or 1
     for state in inputs:
         if 0 < state.count < fewest:
             fewest = state.count
@@ -114,22 +112,22 @@ def _propagated(
 ) -> float:
     """Return the relative error of an output that only propagates the errors of its inputs."""
     propagation = error_model.propagation
-    wrong = [state for state in inputs if state.error]
-    if not wrong:
-        return 0.0
     if error_model.is_absolute and magnitude.rms:
-        errors = [_concentration(propagation, state, count) * state.error * _scale(state, magnitude) for state in wrong]
-        return ratio(sum(errors) if propagation is Propagation.ADD else max(errors), magnitude.rms)
+        errors = [_absolute_error(propagation, state, magnitude, count) for state in inputs if state.error]
+        return ratio(sum(errors) if propagation is Propagation.ADD else max(errors, default=0.0), magnitude.rms)
     if propagation is Propagation.NORMALIZE:
-        return hypot(*[state.error * min(ratio(state.rms, state.std), _MAX_QUOTIENT) for state in wrong])
-    if propagation is Propagation.SOFTMAX:
-        return hypot(*[state.error * max(state.rms, 1.0) for state in wrong])
-    return hypot(*[state.error for state in wrong])
+        errors = [state.error * min(ratio(state.rms, state.std), _MAX_QUOTIENT) for state in inputs if state.error]
+    elif propagation is Propagation.SOFTMAX:
+        errors = [state.error * max(state.rms, 1.0) for state in inputs if state.error]
+    else:
+        errors = [state.error for state in inputs if state.error]
+    return hypot(*errors)
 
 
-def _scale(state: ErrorState, magnitude: ErrorMagnitude) -> float:
-    """Return the root mean square of an input; behind uncompared operators, at least that of the output."""
-    return max(state.rms, magnitude.rms) if state.uncompared else state.rms
+def _absolute_error(propagation: Propagation, state: ErrorState, magnitude: ErrorMagnitude, count: int) -> float:
+    """Return the absolute error of an input; behind uncompared operators, its scale is at least that of the output."""
+    rms = max(state.rms, magnitude.rms) if state.uncompared else state.rms
+    return _concentration(propagation, state, count) * state.error * rms
 
 
 def _concentration(propagation: Propagation, state: ErrorState, count: int) -> float:
@@ -158,11 +156,7 @@ def allowed_gain(
     Rounding errors of many elements cancel in the slope of the fitted line. What is left are the slopes of the inputs
     and the rounding of weights; `noise` is the limit of the element type.
     """
-    if (
-        metrics.fit_distance is None
-        or metrics.count < _MIN_ELEMENTS_FOR_GAIN
-        or error_model.propagation in _WITHOUT_GAIN
-    ):
+    if metrics.fit_distance is None or metrics.count < _MIN_ELEMENTS_FOR_GAIN or not error_model.keeps_gain:
         return inf
     gains = [abs(state.gain) for state in inputs]
     inherited = sum(gains) if error_model.propagation is Propagation.MULTIPLY else max(gains, default=0.0)

@@ -45,6 +45,10 @@ class OpErrorModel(Struct, frozen=True):
         noise_gain: factor by which rounding errors of the inputs may grow.
         error_gain: factor by which larger errors of the inputs may grow.
         is_absolute: absolute errors are propagated, whatever they are relative to.
+        sums_products: elements of the output are sums of products, accumulated in float32.
+        sums_pairwise: elements of the output are sums, added in pairs, and each sum is rounded.
+        may_cancel: sums may be small against their terms.
+        keeps_gain: the output has the systematic errors of the inputs.
     """
 
     propagation: Propagation
@@ -52,20 +56,24 @@ class OpErrorModel(Struct, frozen=True):
     noise_gain: float
     error_gain: float
     is_absolute: bool = False
+    sums_products: bool = False
+    sums_pairwise: bool = False
+    may_cancel: bool = False
+    keeps_gain: bool = True
 
 
-_NONE = OpErrorModel(Propagation.NONE, 0.0, 1.0, 1.0)
+_NONE = OpErrorModel(Propagation.NONE, 0.0, 1.0, 1.0, keeps_gain=False)
 _MOVE = OpErrorModel(Propagation.MOVE, 0.6, 1.1, 1.5, is_absolute=True)
 _ADD = OpErrorModel(Propagation.ADD, 0.75, 1.1, 1.2, is_absolute=True)
 _MAP = OpErrorModel(Propagation.MAP, 1.5, 1.25, 1.6, is_absolute=True)
-_POOL = OpErrorModel(Propagation.POOL, 1.0, 1.5, 3.5, is_absolute=True)
-_LINEAR = OpErrorModel(Propagation.LINEAR, 1.25, 1.75, 5.0)
+_POOL = OpErrorModel(Propagation.POOL, 1.0, 1.5, 3.5, is_absolute=True, sums_pairwise=True, may_cancel=True)
+_LINEAR = OpErrorModel(Propagation.LINEAR, 1.25, 1.75, 5.0, sums_products=True)
 _MULTIPLY = OpErrorModel(Propagation.MULTIPLY, 1.0, 1.75, 5.0)
-_NORMALIZE = OpErrorModel(Propagation.NORMALIZE, 2.0, 2.5, 8.0)
-_SOFTMAX = OpErrorModel(Propagation.SOFTMAX, 2.5, 2.5, 50.0)
+_NORMALIZE = OpErrorModel(Propagation.NORMALIZE, 2.0, 2.5, 8.0, sums_pairwise=True, may_cancel=True)
+_SOFTMAX = OpErrorModel(Propagation.SOFTMAX, 2.5, 2.5, 50.0, sums_pairwise=True, may_cancel=True, keeps_gain=False)
 _QUANTIZE = OpErrorModel(Propagation.QUANTIZE, 1.0, 1.5, 4.0)
-_SELECT = OpErrorModel(Propagation.SELECT, 1.0, 1.5, 50.0)
-_UNKNOWN = OpErrorModel(Propagation.UNKNOWN, 2.5, 3.0, 25.0)
+_SELECT = OpErrorModel(Propagation.SELECT, 1.0, 1.5, 50.0, keeps_gain=False)
+_UNKNOWN = OpErrorModel(Propagation.UNKNOWN, 2.5, 3.0, 25.0, may_cancel=True, keeps_gain=False)
 
 _TYPES: dict[OpErrorModel, str] = {
     _NONE: "data const constant netoutput refdata variable placeholder",

@@ -77,8 +77,9 @@ def combined_state(read: ErrorState, own: ErrorState) -> ErrorState:
 
 def measured_state(metrics: Metrics, magnitude: ErrorMagnitude, noise: float | None, source: str = "") -> ErrorState:
     """State of a bad tensor with this noise; if `noise` is `None`, of a good tensor, whose whole error is noise."""
-    low, high = metrics.golden_min, metrics.golden_max
-    error = min(magnitude.error, _MAX_PROPAGATED_ERROR) if magnitude.error < inf else _HUGE_ERROR
+    low, high, error = metrics.golden_min, metrics.golden_max, magnitude.error
+    if not error <= _MAX_PROPAGATED_ERROR:
+        error = _MAX_PROPAGATED_ERROR if error < inf else _HUGE_ERROR
     return ErrorState(
         error,
         error if noise is None else noise,

@@ -55,8 +55,5 @@ def verdict_of(
     level, reason = assessment
     # A stand-in is a row of another operator, which reads the error.
     shown = Origin.INHERITED if created is not None and created.is_stand_in else origin
-    return Verdict(level, reason, shown, _excess(tensor.magnitude.error, budget.allowed))
-
-
-def _excess(error: float, allowed: float) -> float | None:
-    return error / allowed if allowed and isfinite(allowed) else None
+    allowed = budget.allowed
+    return Verdict(level, reason, shown, tensor.magnitude.error / allowed if allowed and isfinite(allowed) else None)

@@ -124,15 +124,16 @@ class _LocatePass:
     def _compared_outputs(self, operator: Operator) -> dict[int, MeasuredTensor]:
         """Return the outputs that were compared, by index; inputs of readers stand in for others."""
         own = self._measured(operator.outputs)
-        stand_ins = self._stand_ins.get(operator.name)
+        stand_ins = self._stand_ins.get(operator.name) if self._stand_ins else None
         return self._measured(stand_ins) | own if stand_ins else own
 
     def _measured(self, row_indices: Mapping[int, int]) -> dict[int, MeasuredTensor]:
-        return {
-            index: tensor
-            for index, row_index in row_indices.items()
-            if (tensor := self._limits.find_tensor(self._rows, row_index)) is not None
-        }
+        found: dict[int, MeasuredTensor] = {}
+        for index, row_index in row_indices.items():
+            tensor = self._limits.find_tensor(self._rows, row_index)
+            if tensor is not None:
+                found[index] = tensor
+        return found
 
     # Inputs
 
@@ -189,7 +190,10 @@ class _LocatePass:
         inputs: tuple[ErrorState, ...],
     ) -> None:
         name, state = operator.name, self._record(tensor.row_index, judged)
-        is_own_input = _is_compared_with_own_input(tensor.row)
+        # An output of an inserted conversion may have been compared with the input of the conversion. Its error is only
+        # what the conversion added, and the error of the input comes on top of it.
+        evidence = tensor.row.evidence
+        is_own_input = evidence is not None and evidence.code == "pair.inserted"
         if is_own_input and inputs:
             state = combined_state(worst_state(inputs), state)
         self._states[name, index] = state
@@ -215,11 +219,3 @@ class _LocatePass:
             state = self._record(tensor.row_index, output_judge.judge_indices(tensor, index, values_agree=values_agree))
             self._states[operator.name, index] = state
             self._worst_states.setdefault(operator.name, state)
-
-
-def _is_compared_with_own_input(row: Row) -> bool:
-    """Return whether an output of an inserted conversion was compared with the input of the conversion.
-
-    The error of such a row is only what the conversion added; the error of the input comes on top of it.
-    """
-    return row.evidence is not None and row.evidence.code == "pair.inserted"

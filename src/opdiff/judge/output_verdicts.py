@@ -101,7 +101,7 @@ class OutputJudge:
     def _budget(self, tensor: MeasuredTensor) -> Budget:
         operator, inputs, magnitude, metrics = self._operator, self._inputs, tensor.magnitude, tensor.metrics
         error_model = operator.error_model
-        dtype = coarsest(operator, self._rows, tensor.dtype)
+        dtype = coarsest(operator, self._rows, tensor)
         limit = tensor.limit if dtype == tensor.dtype else self._limits.of_type(dtype, tensor.row)
         rounding = rounding_error(operator, self._rows, inputs, limit.noise, quantized=self._is_quantized)
         rounding *= self._limits.run_noise
@@ -111,19 +111,18 @@ class OutputJudge:
 
     def _assess_origin(self, tensor: MeasuredTensor, budget: Budget, *, is_quantity: bool) -> tuple[Assessment, Origin]:
         """Return level and reason, and the origin of the error; a systematic error within the budget is suspicious."""
-        assessment = self._assess(tensor, budget, is_quantity=is_quantity)
+        assessment = self._assess(tensor, budget) if is_quantity else assess_integers(tensor.metrics, tensor.limit)
         if assessment[0].is_bad:
             metrics = tensor.metrics if is_quantity else None
             return assessment, origin_of(metrics, tensor.magnitude, self._operator.error_model, budget, self._inputs)
-        systematic = self._systematic_error(tensor, budget)
+        systematic = None if tensor.is_integer else self._systematic_error(tensor, budget)
         if systematic is None:
             return assessment, Origin.NONE
         return (Level.SUSPICIOUS, systematic), Origin.CREATED
 
-    def _assess(self, tensor: MeasuredTensor, budget: Budget, *, is_quantity: bool) -> Assessment:
+    def _assess(self, tensor: MeasuredTensor, budget: Budget) -> Assessment:
+        """Return level and reason of a tensor of quantities."""
         limit = tensor.limit
-        if not is_quantity:
-            return assess_integers(tensor.metrics, limit)
         if self._is_quantized:
             distance = self._limits.of_type("integer", tensor.row).distance
             limit = replace(limit, distance=max(limit.distance, distance))
@@ -131,14 +130,14 @@ class OutputJudge:
 
     def _systematic_error(self, tensor: MeasuredTensor, budget: Budget) -> Reason | None:
         """Return the rule that a small systematic error breaks; `None` if there is no such error."""
-        metrics = tensor.metrics
-        if tensor.is_integer or metrics.fit_scale is None:
+        metrics, scale = tensor.metrics, tensor.metrics.fit_scale
+        if scale is None:
             return None
-        noise = self._limits.noise(tensor)
+        noise = tensor.limit.noise * self._limits.run_noise
         allowed = allowed_gain(self._operator.error_model, self._inputs, metrics, noise, budget)
-        if abs(metrics.fit_scale - 1) <= allowed:
+        if abs(scale - 1) <= allowed:
             return None
-        return because("judge.systematic_scale", scale=metrics.fit_scale, allowed=allowed, count=metrics.count)
+        return because("judge.systematic_scale", scale=scale, allowed=allowed, count=metrics.count)
 
     def uncompared_state(self) -> ErrorState:
         """Return the error of an output that was not compared: the error of the worst input, and the rounding error."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from opdiff.judge.error_model import OpErrorModel
     from opdiff.judge.error_state import ErrorState
     from opdiff.judge.network import Operator
+    from opdiff.judge.tensor_limits import MeasuredTensor
 
 # Root mean square of the error of rounding to 8 bits, relative to the range.
 _INT8_ROUNDING_OF_RANGE = 1 / (255 * sqrt(12))
@@ -27,8 +28,6 @@ _INT8_WEIGHT_ERROR = 0.011
 # The matrix unit accumulates in float32.
 _ACCUMULATOR_UNIT = 2.0**-24
 _SMALL_INTEGERS = frozenset({"int8", "uint8", "int4", "qint8", "quint8", "int2", "uint2"})
-_PAIRWISE_SUMS = (Propagation.POOL, Propagation.SOFTMAX, Propagation.NORMALIZE)
-_SUMS = (*_PAIRWISE_SUMS, Propagation.UNKNOWN)
 _MAX_TERMS_TO_SUM = 2.0**30
 # Of smaller quotients, the rounding of the result is all that matters.
 _MIN_TERMS_TO_SUM = 256.0
@@ -44,10 +43,9 @@ def rounding_error(
     """Return the error that an operator adds by rounding; `noise_limit` is the limit of its coarsest type."""
     error_model = operator.error_model
     error = error_model.rounding * noise_limit
-    if error_model.propagation is Propagation.LINEAR:
+    if error_model.sums_products:
         error += _ACCUMULATOR_UNIT * sqrt(reduction_length(operator, rows))
-    elif error_model.propagation in _PAIRWISE_SUMS:
-        # Vector units sum in pairs and round each sum.
+    elif error_model.sums_pairwise:
         error *= 1 + log2(max(reduction_length(operator, rows), 1)) / 16
     if quantized:
         error += 2 * hypot(_quantization_error(inputs), _INT8_WEIGHT_ERROR)
@@ -56,9 +54,12 @@ def rounding_error(
 
 def cancellation_error(error_model: OpErrorModel, inputs: Sequence[ErrorState], magnitude: ErrorMagnitude) -> float:
     """Return the relative rounding error of sums that are small against their terms, as the mean of centred values."""
-    if error_model.propagation not in _SUMS or not magnitude.rms:
+    if not error_model.may_cancel or not magnitude.rms:
         return 0.0
-    terms = ratio(max([0.0, *[state.rms for state in inputs]]), magnitude.rms)
+    largest = 0.0
+    for state in inputs:
+        largest = max(largest, state.rms)
+    terms = ratio(largest, magnitude.rms)
     return _ACCUMULATOR_UNIT * min(terms, _MAX_TERMS_TO_SUM) if terms > _MIN_TERMS_TO_SUM else 0.0
 
 
@@ -68,7 +69,7 @@ def few_sums_factor(error_model: OpErrorModel, magnitude: ErrorMagnitude, metric
     Elements that an activation set to zero do not count. A normal variable is below a tenth of its standard deviation
     with a chance of 8 %, two are at once with 0.6 %.
     """
-    if error_model.propagation is not Propagation.LINEAR or metrics.count > _MAX_FEW_ELEMENTS or not magnitude.rms:
+    if not error_model.sums_products or metrics.count > _MAX_FEW_ELEMENTS or not magnitude.rms:
         return 1.0
     elements = metrics.count * min(ratio(magnitude.rms, golden_peak(metrics)), 1.0) ** 2
     return 1 + _SINGLE_ELEMENT_FACTOR / max(elements, 1.0) ** 2
@@ -76,9 +77,12 @@ def few_sums_factor(error_model: OpErrorModel, magnitude: ErrorMagnitude, metric
 
 def is_quantized(operator: Operator, rows: Sequence[Row], inputs: Sequence[ErrorState]) -> bool:
     """Return whether an operator, or an uncompared operator right before it, works on small integers."""
-    if is_quantizing(operator.node.op_type) or any(state.is_quantized for state in inputs):
+    if is_quantizing(operator.node.op_type):
         return True
-    if operator.error_model.propagation is not Propagation.LINEAR:
+    for state in inputs:
+        if state.is_quantized:
+            return True
+    if not operator.error_model.sums_products:
         return False
     return not _SMALL_INTEGERS.isdisjoint([rows[row_index].target_dtype for row_index in operator.rows])
 
@@ -106,10 +110,12 @@ def _quantization_error(inputs: Sequence[ErrorState]) -> float:
     return max(errors, default=_INT8_WEIGHT_ERROR)
 
 
-def coarsest(operator: Operator, rows: Sequence[Row], dtype: str) -> str:
-    """Return the coarsest of a float type and the target's types that an operator reads or writes."""
+def coarsest(operator: Operator, rows: Sequence[Row], tensor: MeasuredTensor) -> str:
+    """Return the coarsest of the float type of a tensor and the target's types that its operator reads or writes."""
+    dtype = tensor.dtype
     for row_index in operator.rows:
-        dtype = coarser(dtype, rows[row_index].target_dtype)
+        if row_index != tensor.row_index:
+            dtype = coarser(dtype, rows[row_index].target_dtype)
     return dtype
 
 

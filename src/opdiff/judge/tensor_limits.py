@@ -29,6 +29,7 @@ class MeasuredTensor(Struct, frozen=True, gc=False):
         metrics: its metrics.
         magnitude: magnitude of its error.
         dtype: element type whose limits apply.
+        is_integer: whether both sides hold integers or booleans.
         limit: its limits.
     """
 
@@ -37,12 +38,8 @@ class MeasuredTensor(Struct, frozen=True, gc=False):
     metrics: Metrics
     magnitude: ErrorMagnitude
     dtype: str
+    is_integer: bool
     limit: Limit
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether both sides hold integers or booleans."""
-        return self.dtype == "integer"
 
 
 def assess(tensor: MeasuredTensor, allowed: float, allowed_peak: float) -> Assessment:
@@ -63,11 +60,13 @@ class TensorLimits:
     def find_tensor(self, rows: Sequence[Row], row_index: int) -> MeasuredTensor | None:
         """Return the tensor of a row; `None` if the tensor was not measured or has no elements."""
         row = rows[row_index]
-        metrics, magnitude = row.metrics, error_magnitude(row.metrics)
+        metrics, target, golden = row.metrics, row.target, row.golden
+        magnitude = error_magnitude(metrics)
         if metrics is None or magnitude is None:
             return None
-        dtype = coarser(row.target_dtype, row.golden_dtype)
-        return MeasuredTensor(row_index, row, metrics, magnitude, dtype, self.of_type(dtype, row))
+        dtype = coarser(target.dtype if target else "", golden.dtype if golden else "")
+        limit = self.of_type(dtype, row)
+        return MeasuredTensor(row_index, row, metrics, magnitude, dtype, dtype == "integer", limit)
 
     def of_type(self, dtype: str, row: Row) -> Limit:
         """Return the limits that a row with this element type would have."""

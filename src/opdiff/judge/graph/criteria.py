@@ -42,35 +42,37 @@ _STATISTIC_REASONS = {
 
 
 def documented_results(rows: Sequence[Row]) -> list[DocumentedResult]:
-    """Return the documented result of each row; rows of one operator in one token are judged together."""
-    groups: dict[tuple[object, ...], list[Row]] = {}
-    own = [groups.setdefault(_group(row), []) for row in rows]
-    for row, group in zip(rows, own, strict=True):
-        group.append(row)
-    return [_result(row, group) for row, group in zip(rows, own, strict=True)]
+    """Return the documented result of each row of a unit; rows of one operator are judged together."""
+    inputs: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        if row.key and row.key.slot is Slot.INPUT and row.is_compared:
+            inputs.setdefault(_operator(row), []).append(row)
+    return [_result(row, inputs.get(_operator(row), ()) if inputs and row.is_output else ()) for row in rows]
 
 
-def _group(row: Row) -> tuple[object, ...]:
-    return row.unit, row.label.target, row.timestamp, row.golden_only
+def _operator(row: Row) -> tuple[object, ...]:
+    """Return what identifies the operator of a row in its unit."""
+    return row.label.target, row.timestamp, row.golden_only
 
 
-def _result(row: Row, group: Sequence[Row]) -> DocumentedResult:
+def _result(row: Row, inputs: Sequence[Row]) -> DocumentedResult:
+    """Return the result of a row; `inputs` are the compared inputs of its operator if the row is an output."""
     if row.golden_only:
         return _GOLDEN_ONLY
     if row.reason is not None:
         return _NOT_COMPARED
     passed, reached = _JUDGES[row.data_mode](row)
-    red, yellow = _marks(row, _compared_inputs(group) if len(group) > 1 and row.is_output else ())
+    red: list[Reason] = _red_alone(row)
+    yellow: list[Reason] = []
+    for other in inputs:
+        red += _red_by_input(row, other)
+        yellow += _yellow_by_input(row, other)
     if row.data_mode is DataMode.MD5:
         colour = Colour.GREEN if passed else Colour.RED
     else:
         colour = Colour.RED if red else Colour.GREEN if passed and not yellow else Colour.YELLOW
     why = tuple(dict.fromkeys((*red, *yellow))) if red or yellow else ()
     return _shared_result("PASS" if passed else "FAIL", "Yes" if reached else "No", colour, why)
-
-
-def _compared_inputs(group: Sequence[Row]) -> list[Row]:
-    return [row for row in group if row.key and row.key.slot is Slot.INPUT and row.is_compared]
 
 
 def _differences(row: Row) -> dict[str, Difference]:
@@ -137,16 +139,6 @@ _JUDGES = {DataMode.REAL: _judge_real, DataMode.STATISTICS: _judge_statistics, D
 
 
 # Colours
-
-
-def _marks(row: Row, inputs: Sequence[Row]) -> tuple[list[Reason], list[Reason]]:
-    """Return the reasons why a row is red, and the reasons why it is yellow; a reason may be there twice."""
-    red: list[Reason] = _red_alone(row)
-    yellow: list[Reason] = []
-    for other in inputs:
-        red += _red_by_input(row, other)
-        yellow += _yellow_by_input(row, other)
-    return red, yellow
 
 
 def _red_alone(row: Row) -> list[Reason]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from opdiff.judge.limits import Limits
     from opdiff.judge.network import Network
 
-    Networks = dict[tuple[object, ...], Network]
+    Networks = list[tuple[list[object], Network]]
 
 _T = TypeVar("_T")
 
@@ -185,7 +185,7 @@ def _unit_job(unit: Unit, ranges: Sequence[range], rows: Sequence[Row], facts: M
 def judge_job(job: UnitsJob) -> list[JudgedUnit]:
     """Judge some units of one network."""
     # By the names in the rows: units with the same operators share a network, and a unit that lacks some has its own.
-    networks: Networks = {}
+    networks: Networks = []
     found: list[JudgedUnit] = []
     for each in job.units:
         rows = [row for part in each.parts for row in load_part(part)]
@@ -235,8 +235,10 @@ def _judged(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[i
         for row, result, verdict in zip(unit.rows, unit.results, judgement.verdicts, strict=True)
         if result.result == "FAIL" and row.is_compared
     ]
-    first_bad = judgement.first_bad or _first_row(unit, judgement)
-    levels = frozenset(verdict.level for verdict in judgement.verdicts)
+    levels = frozenset([verdict.level for verdict in judgement.verdicts])
+    first_bad = judgement.first_bad
+    if not first_bad and any(level.is_bad for level in levels):
+        first_bad = _first_row(unit, judgement)
     return JudgedUnit(
         unit.unit,
         unit.row_indices,
@@ -279,11 +281,12 @@ def _golden_only(row: Row) -> Verdict:
 
 def _network(rows: Sequence[Row], nodes: Sequence[GraphNode], networks: Networks) -> Network:
     """Return the network of a unit; units of these nodes with the same names share one."""
-    names = tuple([(row.key, row.golden_key, row.label.op_type) for row in rows])
-    network = networks.get(names)
-    if network is None:
-        network = networks[names] = build_network(rows, nodes)
-    return network
+    names: list[object] = [(row.key, row.golden_key, row.label.op_type) for row in rows]
+    for known, network in networks:
+        if known == names:
+            return network
+    networks.append((names, build_network(rows, nodes)))
+    return networks[-1][1]
 
 
 def _verdict(row: Row, result: DocumentedResult, by_network: Verdict) -> Verdict:
@@ -330,13 +333,13 @@ def _first_bad(judged: Sequence[JudgedUnit]) -> JudgedUnit | None:
 
 
 def _first_row(unit: UnitRows, judgement: Judgement) -> str:
-    """Return the operator of the first output whose error originates there, or else of the first bad row, if any."""
+    """Return the operator of the first output whose error originates there, or else of the first bad row."""
     bad = [
         (row.label.target, verdict.origin)
         for row, verdict in zip(unit.rows, judgement.verdicts, strict=True)
         if verdict.level.is_bad
     ]
-    return next((op for op, origin in bad if origin is Origin.CREATED), bad[0][0] if bad else "")
+    return next((op for op, origin in bad if origin is Origin.CREATED), bad[0][0])
 
 
 def _failed_by_small_values(judged: Sequence[JudgedUnit]) -> tuple[Reason, ...]:
