@@ -66,6 +66,13 @@ def test_rows_are_those_that_were_added(count: int, step: int, tmp_path: Path) -
     assert copy(found) == rows
 
 
+def test_rows_are_stored_without_the_names_of_their_fields() -> None:
+    (block,) = encode_blocks([make_row(1)])
+    assert isinstance(block.content, bytes)
+    assert b"op1" in block.content
+    assert b"golden" not in block.content
+
+
 @pytest.mark.usefixtures("small")
 def test_the_file_has_no_name_and_is_closed(tmp_path: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))

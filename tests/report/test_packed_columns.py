@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import zlib
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Struct
+from msgspec import Struct, field
 
 from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import Slot
@@ -58,13 +60,38 @@ def test_special_values(values: list[Any]) -> None:
     assert repr(unpack_columns(pack_columns({"a": values, "b": values}))) == repr({"a": values, "b": values})
 
 
-def test_structs_become_dictionaries() -> None:
+def test_structs_become_objects_with_their_attributes() -> None:
     values = [Place(Point(0.5, 1), Slot.INPUT), Place(None, "b"), Place(Point(2.0))]
-    assert unpack_columns(pack_columns({"": values}))[""] == [
-        {"point": {"x": 0.5, "y": 1}, "name": "input"},
-        {"point": None, "name": "b"},
-        {"point": {"x": 2.0, "y": None}, "name": ""},
+    found = unpack_columns(pack_columns({"": values}))[""]
+    assert found == [
+        SimpleNamespace(point=SimpleNamespace(x=0.5, y=1), name="input"),
+        SimpleNamespace(point=None, name="b"),
+        SimpleNamespace(point=SimpleNamespace(x=2.0, y=None), name=""),
     ]
+
+
+class Position(Struct, frozen=True, array_like=True):
+    x: float
+    y: int | None = field(default=None, name="row")
+
+
+class Area(Struct, frozen=True, array_like=True):
+    first: Position
+    last: Position | None = None
+
+
+@pytest.mark.parametrize("positional", [(), (Area,), (Position,), (Area, Position)])
+def test_structs_are_restored_by_name_or_position(positional: tuple[type[Struct], ...]) -> None:
+    values = [Area(Position(0.5, 1)), Area(Position(2.0), Position(3.0, 4))]
+    found = unpack_columns(pack_columns({"": values}), positional)[""]
+    assert {type(value) for value in found} == {tuple if Area in positional else SimpleNamespace}
+    assert msgspec.convert(found, list[Area], from_attributes=True) == values
+
+
+def test_fields_in_another_order_are_restored_by_name() -> None:
+    older = msgspec.defstruct("Position", [("row", int), ("x", float)])
+    found = unpack_columns(pack_columns({"": [older(7, 0.5)]}), [Position])[""]
+    assert msgspec.convert(found, list[Position], from_attributes=True) == [Position(0.5, 7)]
 
 
 def test_other_classes_are_rejected() -> None:

@@ -133,7 +133,7 @@ WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
         "AAAA",
         "its columns are damaged: Error -3 while decompressing data: unknown compression method",
     ),
-    "text_for_row": (("rows",), block(rows=["1"]), "Expected `object`, got `str` - at `$[0]`"),
+    "text_for_row": (("rows",), block(rows=["1"]), "Expected `array`, got `str` - at `$[0]`"),
     "verdicts": (("rows",), block(verdicts=[Verdict(Level.NOISE, quoted(""))]), "it has 1 verdicts for 0 rows"),
 }
 

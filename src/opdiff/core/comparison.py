@@ -43,7 +43,7 @@ class DataMode(StrEnum):
     MD5 = "md5"
 
 
-class SideInfo(Struct, frozen=True, gc=False):
+class SideInfo(Struct, frozen=True, gc=False, array_like=True):
     """One side of a row.
 
     Attributes:
@@ -63,7 +63,7 @@ class SideInfo(Struct, frozen=True, gc=False):
     stats: TensorStats | None = None
 
 
-class Row(Struct, frozen=True, gc=False):
+class Row(Struct, frozen=True, gc=False, array_like=True):
     """One row of every report: a tensor, or an operator as a whole.
 
     Attributes:
@@ -161,6 +161,10 @@ class Row(Struct, frozen=True, gc=False):
     def golden_address(self) -> int | None:
         """The golden device address."""
         return self.golden.address if self.golden else None
+
+
+STORED_AS_ARRAYS = (Row, OpLabel, SideInfo, TensorStats, Metrics, DocumentedMetrics, ExtraMetrics)
+"""Types of rows and their parts, which are encoded without the names of their fields: half of the bytes."""
 
 
 class GraphNode(Struct, frozen=True, gc=False):

@@ -13,7 +13,7 @@ ULP_EDGES = tuple(2.0**power for power in range(-1, 21))
 """The same for distances in units of the last place."""
 
 
-class Metrics(Struct, frozen=True, gc=False):
+class Metrics(Struct, frozen=True, gc=False, array_like=True):
     """Metrics of two tensors with the same number of elements.
 
     NaN is a measured NaN, caused by NaNs or infinities in the data. `None` is not measured, for the reason in `notes`.
@@ -73,7 +73,7 @@ class Metrics(Struct, frozen=True, gc=False):
     worst_relative_golden: float | int | None = None
 
 
-class DocumentedMetrics(Struct, frozen=True, gc=False):
+class DocumentedMetrics(Struct, frozen=True, gc=False, array_like=True):
     """Documented metrics of graph mode; NaN if only one side has a NaN or an infinity.
 
     `None` is undefined, as the cosine of a single number.
@@ -87,7 +87,7 @@ class DocumentedMetrics(Struct, frozen=True, gc=False):
     five_permille: float | None
 
 
-class ExtraMetrics(Struct, frozen=True, gc=False):
+class ExtraMetrics(Struct, frozen=True, gc=False, array_like=True):
     """Metrics of the additional columns of graph mode; golden values up to 2⁻²³ count as zero."""
 
     cosine: float

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Tensor, TensorKey
 
 
-class OpLabel(Struct, frozen=True, gc=False):
+class OpLabel(Struct, frozen=True, gc=False, array_like=True):
     """Operator of a row.
 
     Attributes:

@@ -12,7 +12,7 @@ INFORMATION = ("mean", "l2norm", "specials", "crc32", "histogram")
 """Statistics besides minimum and maximum, by the names of the command line."""
 
 
-class TensorStats(Struct, frozen=True, gc=False):
+class TensorStats(Struct, frozen=True, gc=False, array_like=True):
     """Statistics of one tensor; `None` if unknown. A NaN in the data makes the first four NaN.
 
     Attributes:

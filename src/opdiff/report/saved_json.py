@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.atomic_file import copy_bytes, open_atomic
-from opdiff.core.comparison import Comparison, ModelGraph, Row
+from opdiff.core.comparison import STORED_AS_ARRAYS, Comparison, ModelGraph, Row
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input, regular_file
 from opdiff.core.judgement import DocumentedResult, Verdict
@@ -126,7 +126,7 @@ def _comparison(document: dict[str, Any]) -> Comparison:
     documented: list[DocumentedResult] = []
     # One by one, because unpacked blocks take more memory than the rows that are made of them.
     for block in packed.rows:
-        tables = unpack_columns(block)
+        tables = unpack_columns(block, STORED_AS_ARRAYS)
         rows.add(_values(tables, "rows", list[Row]))
         verdicts += _values(tables, "verdicts", list[Verdict])
         documented += _values(tables, "documented", list[DocumentedResult])
@@ -136,7 +136,7 @@ def _comparison(document: dict[str, Any]) -> Comparison:
 
 
 def _values(tables: dict[str, list[Any]], name: str, kind: type[_T]) -> _T:
-    return msgspec.convert(tables.get(name, ()), kind)
+    return msgspec.convert(tables.get(name, ()), kind, from_attributes=True)
 
 
 def read_document(path: str, schema: str, version: int) -> dict[str, Any]:

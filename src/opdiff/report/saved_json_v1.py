@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -50,7 +51,7 @@ def load_v1(paths: Sequence[str]) -> Comparison:
     """
     load = _load_graph if head_of(paths[0])[0] == GRAPH_SCHEMA else _load_offline
     try:
-        comparison = msgspec.convert(load(paths), Comparison)
+        comparison = msgspec.convert(load(paths), Comparison, from_attributes=True)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             paths[0], because("report.not_saved_because", kind=type(error).__name__, error=str(error))
@@ -60,18 +61,19 @@ def load_v1(paths: Sequence[str]) -> Comparison:
     return replace(comparison, rows=tuple(comparison.rows), judgement=judgement)
 
 
-def _object(value: Object, **changes: object) -> Object:
-    """Return an object whose numbers that are not finite are numbers; `changes` replaces some of its fields."""
-    return {
-        name: _NON_FINITE.get(item, item) if isinstance(item, str) else item for name, item in (value | changes).items()
-    }
+def _object(value: Object, **changes: object) -> SimpleNamespace:
+    """Return an object whose numbers that are not finite are numbers; `changes` replaces some of its attributes."""
+    fields = value | changes
+    strings = {name: item for name, item in fields.items() if isinstance(item, str)}
+    numbers = {name: _NON_FINITE[item] for name, item in strings.items() if item in _NON_FINITE}
+    return SimpleNamespace(**(fields | numbers))
 
 
-def _optional(value: Object | None) -> Object | None:
+def _optional(value: Object | None) -> SimpleNamespace | None:
     return None if value is None else _object(value)
 
 
-def _metrics(value: Object | None) -> Object | None:
+def _metrics(value: Object | None) -> SimpleNamespace | None:
     return None if value is None else _object(value, notes=_reasons(value.get("notes", ())))
 
 
@@ -105,7 +107,7 @@ def _load_offline(paths: Sequence[str]) -> Object:
     }
 
 
-def _offline_row(row: Object) -> Object:
+def _offline_row(row: Object) -> SimpleNamespace:
     sides = {}
     for side in ("target", "golden"):
         path, dtype, address = (row.get(f"{side}_{name}") for name in ("path", "dtype", "address"))
@@ -125,7 +127,7 @@ def _offline_row(row: Object) -> Object:
     )
 
 
-def _judgement(judgement: Object | None) -> Object:
+def _judgement(judgement: Object | None) -> SimpleNamespace:
     if judgement is None:
         return _object({}, limits="", verdicts=[])
     verdicts = [_object(verdict, rule=quoted(verdict["rule"])) for verdict in judgement["verdicts"]]
@@ -137,7 +139,7 @@ def _judgement(judgement: Object | None) -> Object:
     return _object(judgement, verdicts=verdicts, findings=findings, advice=advice)
 
 
-def _profile(profile: Object) -> Object:
+def _profile(profile: Object) -> SimpleNamespace:
     numbers = {name: [_NON_FINITE.get(item, item) for item in profile[name]] for name in ("errors", "largest")}
     return _object(profile, label=profile["letter"], sampled_share=profile["seen"], **numbers)
 
@@ -149,7 +151,7 @@ def _load_graph(paths: Sequence[str]) -> Object:
     parts = [read_document(path, GRAPH_SCHEMA, VERSION) for path in paths]
     _require_one_run(parts)
     first = parts[0]
-    rows: list[Object] = []
+    rows: list[SimpleNamespace] = []
     graphs: list[Object] = []
     for group in _by_graph(parts):
         found = [(number, item["row"], part) for part in group for number, item in enumerate(part["rows"])]
@@ -204,7 +206,7 @@ def _row_order(row: Object) -> tuple[object, ...]:
     return row["token"], row.get("golden_only", False), row["timestamp"], row["op"], *tensor
 
 
-def _graph_row(row: Object, number: int, part: Object) -> Object:
+def _graph_row(row: Object, number: int, part: Object) -> SimpleNamespace:
     target, golden = row.get("target"), row.get("golden")
     op_type = (target or golden or {}).get("op_type", "")
     golden_key = None if golden is None or row.get("golden_only") else _golden_key(golden["path"], row)
@@ -232,7 +234,7 @@ def _unit(part: Object, token: object) -> Object:
     return {"rank": part["rank"], "token": token, "graph": part["graph"]}
 
 
-def _graph_side(side: Object | None) -> Object | None:
+def _graph_side(side: Object | None) -> SimpleNamespace | None:
     if side is None:
         return None
     stats = side.get("figures", {})

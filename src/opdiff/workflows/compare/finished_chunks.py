@@ -18,7 +18,7 @@ import msgspec
 
 from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, open_atomic
-from opdiff.core.comparison import Row
+from opdiff.core.comparison import STORED_AS_ARRAYS, Row
 from opdiff.core.input_file import read_input
 from opdiff.core.reasons import kind_of
 from opdiff.report.packed_columns import pack_columns, unpack_columns
@@ -79,7 +79,9 @@ class FinishedChunks:
         """Return the saved rows of a chunk; `None` if it was not saved, or its file cannot be used."""
         try:
             packed = read_input(self._path(digest), _MAX_FILE_BYTES)
-            return msgspec.convert(unpack_columns(packed)["rows"], tuple[Row, ...])
+            return msgspec.convert(
+                unpack_columns(packed, STORED_AS_ARRAYS)["rows"], tuple[Row, ...], from_attributes=True
+            )
         except (OSError, ValueError, KeyError):
             return None
 
