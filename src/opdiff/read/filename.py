@@ -34,7 +34,7 @@ _DEFAULT_TIMESTAMP_INDEX = {2: 1, 3: 2, 4: 3, 5: 1, 6: 2, 7: 2}
 _FFTS_PLUS = 4
 # Suffix of files that the documented script reduced to minimum and maximum.
 _REDUCED = "_min_max"
-_REDUCED_ARCHIVE = f"{_REDUCED}.npz"
+_REDUCED_ARCHIVE, _REDUCED_ARRAY = f"{_REDUCED}.npz", f"{_REDUCED}.npy"
 GOLDEN_MANIFEST = "opdiff-golden.json"
 """File with which `golden` states the origin of a directory."""
 
@@ -104,7 +104,7 @@ class GoldenName(Struct, frozen=True, gc=False):
     reduced: bool = False
 
 
-class FxName(Struct, frozen=True):
+class FxName(Struct, frozen=True, gc=False):
     """`{node}-{target}.INPUT|OUTPUT.{index}[.{element}].{timestamp}.npy`; `reduced` to minimum and maximum."""
 
     node: str
@@ -149,8 +149,8 @@ FileName = DumpName | GoldenName | FxName | ConvertedName
 
 def parse_name(name: str) -> FileName | None:
     """Parse the base name of a file; `None` if it fits no pattern."""
-    if name.endswith(f"{_REDUCED}.npy"):
-        whole = name.replace(f"{_REDUCED}.npy", ".npy")
+    if name.endswith(_REDUCED_ARRAY):
+        whole = name.replace(_REDUCED_ARRAY, ".npy")
         parsed = _parse_fx(whole) or _parse_golden(whole)
         return replace(parsed, reduced=True) if parsed else None
     if name.endswith(".npy"):

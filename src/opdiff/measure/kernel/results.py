@@ -41,7 +41,13 @@ DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY = 
 
 _RELATIVE_BINS, _ULP_BINS = len(RELATIVE_EDGES) + 2, len(ULP_EDGES) + 2
 _NOT_SCALED = Scale()
-_BINS = 4 + _RELATIVE_BINS, 4 + _RELATIVE_BINS + _ULP_BINS
+# Parts of a row before those that depend on the element types, and behind them.
+_HEAD, _RELATIVE, _ULPS = (struct.Struct(f"<{count}q") for count in (4, _RELATIVE_BINS, _ULP_BINS))
+_GRAPH = struct.Struct("<8d3q")
+_RELATIVE_AT = _HEAD.size
+_ULPS_AT = _RELATIVE_AT + _RELATIVE.size
+_SUMS_AT = _ULPS_AT + _ULPS.size
+_GRAPH_AT = ROW - _GRAPH.size
 
 
 class Failure(Struct, frozen=True):
@@ -75,7 +81,7 @@ def unpack_sums(call: Call) -> list[KernelResult | Failure]:
 class _Format(Struct, frozen=True):
     """How the rows of two element types are read: `target` and `golden` restore the elements stored in a row."""
 
-    row: struct.Struct
+    sums: struct.Struct
     target: Callable[[Number], Number]
     golden: Callable[[Number], Number]
     ulps: UlpScale
@@ -85,10 +91,8 @@ class _Format(Struct, frozen=True):
 @lru_cache(maxsize=256)
 def _format(target: DType, golden: DType) -> _Format:
     x, y = ("q" if dtype.decoded in {"int64", "uint64"} else "d" for dtype in (target, golden))
-    row = struct.Struct(
-        f"<4q{_RELATIVE_BINS}q{_ULP_BINS}qq6q2{x}3d6q2{y}3dq12d3q" + f"q{x}{y}" * 3 + "6qd8d3q",
-    )
-    return _Format(row, _restore(target), _restore(golden), scale_of(target, golden), parts_of(target))
+    sums = struct.Struct(f"<q6q2{x}3d6q2{y}3dq12d3q" + f"q{x}{y}" * 3 + "6qd")
+    return _Format(sums, _restore(target), _restore(golden), scale_of(target, golden), parts_of(target))
 
 
 def _restore(dtype: DType) -> Callable[[Number], Number]:
@@ -100,13 +104,14 @@ def _restore(dtype: DType) -> Callable[[Number], Number]:
 
 
 def _unpack(job: NativeJob, rows: memoryview, offset: int, *, with_kl: bool) -> KernelResult | Failure:
-    form = _format(job.target.dtype, job.golden.dtype)
-    x, y = form.target, form.golden
-    values = form.row.unpack_from(rows, offset)
-    status, detail, culprit, count = values[:4]
+    status, detail, culprit, count = _HEAD.unpack_from(rows, offset)
     if status != DONE:
         return _failure(status, detail, (job.target, job.golden)[culprit])
-    relative_bins, ulp_bins, values = values[4 : _BINS[0]], values[_BINS[0] : _BINS[1]], values[_BINS[1] :]
+    form = _format(job.target.dtype, job.golden.dtype)
+    x, y = form.target, form.golden
+    relative_bins = _RELATIVE.unpack_from(rows, offset + _RELATIVE_AT)
+    ulp_bins = _ULPS.unpack_from(rows, offset + _ULPS_AT)
+    values = form.sums.unpack_from(rows, offset + _SUMS_AT)
     worst, worst_relative, worst_ulps = values[39], values[42], values[45]
     same_infs, opposite_infs, target_infs, golden_infs, mismatches, mismatch = values[48:54]
     sums = Sums(
@@ -124,7 +129,7 @@ def _unpack(job: NativeJob, rows: memoryview, offset: int, *, with_kl: bool) -> 
         None if worst_ulps < 0 else ulps_at(worst_ulps, x(values[46]), y(values[47]), form.ulps),
         form.parts,
         _NOT_SCALED,
-        GraphSums(*values[55:]),
+        GraphSums(*_GRAPH.unpack_from(rows, offset + _GRAPH_AT)),
     )
     return sums, _divergence(values[54], count) if with_kl else None
 

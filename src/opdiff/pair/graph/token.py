@@ -82,7 +82,7 @@ def _pair_op(op: GraphOp, token: _Token) -> Iterable[Pair]:
         return [_unpaired(token.unit, op, reason, stack)]
     if not op.inputs and not op.outputs:
         return [_unpaired(token.unit, op, because("pair.no_tensor"), stack)]
-    pair = _pair_fx if token.golden.kind is GraphKind.FX else _pair_ge
+    pair = _pair_ge if token.fx is None else _pair_fx
     return pair(op, resolved, token, stack)
 
 

@@ -7,7 +7,6 @@ The kernel gets the strides of each layout. Pairs whose layouts strides cannot e
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
@@ -55,7 +54,7 @@ def measure_batch(jobs: Sequence[Job], threads: int, progress: Progress) -> Batc
     done: list[tuple[Job, JobOutcome]] = []
     for job, found in zip(chosen, _iter_sums(chosen, threads, progress), strict=True):
         if isinstance(found, Summed):
-            done.append((job, outcome_of(job, partial(data_row, job, found.pair, found.sums, found.kl))))
+            done.append((job, outcome_of(data_row, job, found.pair, found.sums, found.kl)))
         elif found is not None:
             done.append((job, JobOutcome(failed(job, found))))
     numbers = {job.number for job, _ in done}

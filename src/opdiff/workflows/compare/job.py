@@ -7,7 +7,7 @@ Job ──by data────────► align both ──► sums ──►
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVarTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Tensor
     from opdiff.measure.custom import Metric
     from opdiff.measure.sums import Sums
+
+_Args = TypeVarTuple("_Args")
 
 # The kernel takes about as long for a small tensor as for this many bytes.
 _MIN_WEIGHT_BYTES = 1 << 12
@@ -99,13 +101,13 @@ def data_mode(pair: PairingResult, requested: DataMode) -> DataMode:
 
 def measure_job(job: Job) -> JobOutcome:
     """Measure one pairing."""
-    return outcome_of(job, lambda: _MEASURES[job.data_mode](job))
+    return outcome_of(_MEASURES[job.data_mode], job)
 
 
-def outcome_of(job: Job, work: Callable[[], Row]) -> JobOutcome:
-    """Return the row that `work` makes for a job; an error becomes the reason of the row."""
+def outcome_of(measure: Callable[[Job, *_Args], Row], job: Job, *args: *_Args) -> JobOutcome:
+    """Return the row that `measure` makes for a job; an error becomes the reason of the row."""
     try:
-        return JobOutcome(work())
+        return JobOutcome(measure(job, *args))
     except (OpdiffError, MemoryError) as error:
         return JobOutcome(failed(job, reason_of(error)))
     except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one row and is shown as a defect
@@ -174,7 +176,7 @@ def data_row(job: Job, pair: AlignedPair, sums: Sums, kl: float | None = None) -
         side_info(pairing.target, pairing.label.op_type, found.target),
         side_info(pairing.golden, pairing.golden_type, found.golden),
         pair.shape,
-        DataMode.REAL,
+        job.data_mode,
         metrics,
         found.documented,
         found.extra,
@@ -256,7 +258,9 @@ def _empty_row(job: Job, pair: AlignedPair) -> Row:
 
 def _alignment_notes(pair: AlignedPair, target: Tensor, golden: Tensor) -> tuple[Reason, ...]:
     """Return reservations about a pair: assumptions of readers, uncertain alignment, other extents or number kinds."""
-    notes = [*target.notes, *golden.notes, *([pair.warning] if pair.warning else [])]
+    notes = [*target.notes, *golden.notes]
+    if pair.warning:
+        notes.append(pair.warning)
     if pair.target.shape != pair.golden.shape:
         notes.append(because("compare.shapes_by_element", target=pair.target.shape, golden=pair.golden.shape))
     if target.spec.dtype.kind is not golden.spec.dtype.kind:
