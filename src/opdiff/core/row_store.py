@@ -217,7 +217,7 @@ class StoredPart(Struct, Generic[_T], frozen=True):
         """Return the values."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            values = (value for block in self.blocks for value in block.read(descriptor, self.kind))
+            values = chain.from_iterable(block.read(descriptor, self.kind) for block in self.blocks)
             return tuple(islice(values, self.skipped, self.skipped + self.count))
         finally:
             os.close(descriptor)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from opdiff.core.comparison import DataMode
 from opdiff.core.judgement import Agreement, Coverage, Level, ModelOutputs
 from opdiff.core.reasons import because, kind_of
+from opdiff.core.tensor import Slot
 from opdiff.judge.error_magnitude import error_magnitude
 from opdiff.judge.error_model import Propagation
 
@@ -39,11 +40,12 @@ def coverage_of(rows: Sequence[Row], network: Network) -> Coverage:
     compared: set[str] = set()
     ways = [row.data_mode for row in rows if row.reason is None]
     for row in rows:
-        name = row.key.op if row.key else target_name(row)
+        key = row.key
+        name = key.op if key else target_name(row)
         if row.golden_only or name == "*" or row.label.op_type in _GRAPH_ENDPOINT_TYPES:
             continue
         operators[name] = None
-        if row.is_compared and row.is_output:
+        if row.reason is None and key and key.slot is Slot.OUTPUT:
             compared.add(name)
     uncompared = [name for name in operators if name not in compared]
     seen = _seen_operators(rows, network) if uncompared else set()

@@ -48,24 +48,20 @@ def error_magnitude(metrics: Metrics | None) -> ErrorMagnitude | None:
     """Return the error magnitude of a tensor, or `None` if it was not measured or has no elements."""
     if metrics is None or not metrics.count:
         return None
-    has_mismatch = metrics.special_mismatches > 0
     target, golden = metrics.worst_target, metrics.worst_golden
     peak = 0.0 if target is None or golden is None else float(abs(target - golden))
     mean, std = metrics.golden_mean, metrics.golden_std
     if mean is None or std is None or not isfinite(mean) or not isfinite(std):
         # The golden tensor has NaN or infinity; the relative error of the finite elements is still known.
         mean, std = 0.0, _estimated_rms(metrics)
-    error = _relative_error(metrics, has_mismatch=has_mismatch)
-    return ErrorMagnitude(error, hypot(mean, std), std, peak, has_mismatch)
-
-
-def _relative_error(metrics: Metrics, *, has_mismatch: bool) -> float:
+    has_mismatch, snr = metrics.special_mismatches > 0, metrics.snr_db
     if metrics.is_equal:
-        return 0.0
-    snr = metrics.snr_db
-    if snr is None:
-        return inf if has_mismatch else 0.0
-    return inf if snr < _MIN_SNR_DB else 10 ** (-snr / 20)
+        error = 0.0
+    elif snr is None:
+        error = inf if has_mismatch else 0.0
+    else:
+        error = inf if snr < _MIN_SNR_DB else 10 ** (-snr / 20)
+    return ErrorMagnitude(error, hypot(mean, std), std, peak, has_mismatch)
 
 
 def _estimated_rms(metrics: Metrics) -> float:

@@ -189,7 +189,7 @@ class _LocatePass:
         judged: JudgedTensor,
         inputs: tuple[ErrorState, ...],
     ) -> None:
-        name, state = operator.name, self._record(tensor.row_index, judged)
+        name, state = operator.node.name, self._record(tensor.row_index, judged)
         # An output of an inserted conversion may have been compared with the input of the conversion. Its error is only
         # what the conversion added, and the error of the input comes on top of it.
         evidence = tensor.row.evidence

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.error_state import ErrorState
     from opdiff.judge.levels import Assessment
+    from opdiff.judge.limits import Limit
     from opdiff.judge.network import Operator
     from opdiff.judge.tensor_limits import MeasuredTensor, TensorLimits
 
@@ -59,12 +60,15 @@ class OutputJudge:
         is_quantity = not is_integer or is_quantized_value(self._operator, self._rows, self._inputs)
         budget = self._budget(tensor)
         assessment, origin = self._assess_origin(tensor, budget, is_quantity=is_quantity)
-        is_accumulated = origin is Origin.ACCUMULATED
-        is_cancelled = is_accumulated and is_cancelled_sum(self._operator, self._inputs, tensor.limit.distance)
+        is_accumulated, is_cancelled, created = False, False, None
+        if origin:  # good tensors have none
+            is_accumulated = origin is Origin.ACCUMULATED
+            is_cancelled = is_accumulated and is_cancelled_sum(self._operator, self._inputs, tensor.limit.distance)
+            created = self._error(tensor, index, budget) if origin is Origin.CREATED else None
         if is_cancelled:
             assessment, origin = (Level.NOISE, because("judge.small_difference", error=magnitude.error)), Origin.NONE
-        noise = budget.expected_noise if assessment[0].is_bad else None
-        state = measured_state(tensor.metrics, magnitude, noise, self._operator.name)
+        noise = budget.expected_noise if origin else None
+        state = measured_state(tensor.metrics, magnitude, noise, self._operator.node.name)
         if is_accumulated or is_integer:
             state = replace(
                 state,
@@ -72,7 +76,6 @@ class OutputJudge:
                 is_quantized_value=is_integer and is_quantity,
                 is_cancelled_sum=is_cancelled,
             )
-        created = self._error(tensor, index, budget) if origin is Origin.CREATED else None
         verdict = verdict_of(tensor, assessment, origin, budget, created)
         own_share = 0.0 if created is None else own_share_of(magnitude, budget)
         added_noise = _added_noise(magnitude, budget) if is_quantity else None
@@ -88,8 +91,7 @@ class OutputJudge:
         if origin is Origin.CREATED:
             created = self._error(tensor, index, _NO_BUDGET)
         verdict = verdict_of(tensor, assessment, origin, _NO_BUDGET, created)
-        noise = 0.0 if level.is_bad else None
-        state = measured_state(tensor.metrics, tensor.magnitude, noise, self._operator.name)
+        state = measured_state(tensor.metrics, tensor.magnitude, 0.0 if origin else None, self._operator.name)
         return JudgedTensor(verdict, state, created if level is Level.WRONG else None)
 
     def _error(self, tensor: MeasuredTensor, index: int, budget: Budget) -> CreatedError:
@@ -105,13 +107,19 @@ class OutputJudge:
         limit = tensor.limit if dtype == tensor.dtype else self._limits.of_type(dtype, tensor.row)
         rounding = rounding_error(operator, self._rows, inputs, limit.noise, quantized=self._is_quantized)
         rounding *= self._limits.run_noise
-        rounding *= few_sums_factor(error_model, magnitude, metrics)
-        rounding += cancellation_error(error_model, inputs, magnitude)
+        if error_model.sums_products:
+            rounding *= few_sums_factor(magnitude, metrics)
+        if error_model.may_cancel:
+            rounding += cancellation_error(inputs, magnitude)
         return error_budget(error_model, inputs, rounding, magnitude, metrics.count)
 
     def _assess_origin(self, tensor: MeasuredTensor, budget: Budget, *, is_quantity: bool) -> tuple[Assessment, Origin]:
         """Return level and reason, and the origin of the error; a systematic error within the budget is suspicious."""
-        assessment = self._assess(tensor, budget) if is_quantity else assess_integers(tensor.metrics, tensor.limit)
+        if is_quantity:
+            limit = self._quantized_limit(tensor) if self._is_quantized else tensor.limit
+            assessment = assess_floats(tensor.metrics, tensor.magnitude, limit, budget.allowed, budget.peak)
+        else:
+            assessment = assess_integers(tensor.metrics, tensor.limit)
         if assessment[0].is_bad:
             metrics = tensor.metrics if is_quantity else None
             return assessment, origin_of(metrics, tensor.magnitude, self._operator.error_model, budget, self._inputs)
@@ -120,13 +128,10 @@ class OutputJudge:
             return assessment, Origin.NONE
         return (Level.SUSPICIOUS, systematic), Origin.CREATED
 
-    def _assess(self, tensor: MeasuredTensor, budget: Budget) -> Assessment:
-        """Return level and reason of a tensor of quantities."""
-        limit = tensor.limit
-        if self._is_quantized:
-            distance = self._limits.of_type("integer", tensor.row).distance
-            limit = replace(limit, distance=max(limit.distance, distance))
-        return assess_floats(tensor.metrics, tensor.magnitude, limit, budget.allowed, budget.peak)
+    def _quantized_limit(self, tensor: MeasuredTensor) -> Limit:
+        """Return the limits of a tensor, with the distance that quantized values may have."""
+        distance = self._limits.of_type("integer", tensor.row).distance
+        return replace(tensor.limit, distance=max(tensor.limit.distance, distance))
 
     def _systematic_error(self, tensor: MeasuredTensor, budget: Budget) -> Reason | None:
         """Return the rule that a small systematic error breaks; `None` if there is no such error."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from opdiff.core.metrics import Metrics
     from opdiff.core.tensor import Shape
     from opdiff.judge.error_magnitude import ErrorMagnitude
-    from opdiff.judge.error_model import OpErrorModel
     from opdiff.judge.error_state import ErrorState
     from opdiff.judge.network import Operator
     from opdiff.judge.tensor_limits import MeasuredTensor
@@ -52,9 +51,9 @@ def rounding_error(
     return error
 
 
-def cancellation_error(error_model: OpErrorModel, inputs: Sequence[ErrorState], magnitude: ErrorMagnitude) -> float:
+def cancellation_error(inputs: Sequence[ErrorState], magnitude: ErrorMagnitude) -> float:
     """Return the relative rounding error of sums that are small against their terms, as the mean of centred values."""
-    if not error_model.may_cancel or not magnitude.rms:
+    if not magnitude.rms:
         return 0.0
     largest = 0.0
     for state in inputs:
@@ -63,13 +62,13 @@ def cancellation_error(error_model: OpErrorModel, inputs: Sequence[ErrorState], 
     return _ACCUMULATOR_UNIT * min(terms, _MAX_TERMS_TO_SUM) if terms > _MIN_TERMS_TO_SUM else 0.0
 
 
-def few_sums_factor(error_model: OpErrorModel, magnitude: ErrorMagnitude, metrics: Metrics) -> float:
-    """Return the factor by which the relative error of a few sums may be larger, since all may nearly cancel by chance.
+def few_sums_factor(magnitude: ErrorMagnitude, metrics: Metrics) -> float:
+    """Return the factor by which the error of a few sums of products may be larger: all may nearly cancel by chance.
 
     Elements that an activation set to zero do not count. A normal variable is below a tenth of its standard deviation
     with a chance of 8 %, two are at once with 0.6 %.
     """
-    if not error_model.sums_products or metrics.count > _MAX_FEW_ELEMENTS or not magnitude.rms:
+    if metrics.count > _MAX_FEW_ELEMENTS or not magnitude.rms:
         return 1.0
     elements = metrics.count * min(ratio(magnitude.rms, golden_peak(metrics)), 1.0) ** 2
     return 1 + _SINGLE_ELEMENT_FACTOR / max(elements, 1.0) ** 2

@@ -152,3 +152,12 @@ def test_rows_with_a_reason_are_not_comparable() -> None:
     assert [verdict.rule for verdict in judgement.verdicts] == [quoted("no partner")]
     assert judgement.verdicts[0].level is Level.NOT_COMPARABLE
     assert judgement.advice == (because("judge.nothing_compared"),)
+
+
+@pytest.mark.parametrize("numbers", [{"is_equal": True}, WRONG])
+def test_a_golden_operator_without_a_target_changes_nothing_else(numbers: dict[str, Any]) -> None:
+    rows = measured("a"), measured("b", **numbers), measured("c")
+    lost = Row(OpLabel(0, 0, "", "*", "d"), reason=quoted("no target"), unit=Unit(0, 0, None), golden_only=True)
+    alone, both = _in_network(*rows), _in_network(lost, *rows)
+    assert tuple(both.verdicts)[1:] == tuple(alone.verdicts)
+    assert (both.findings, both.outputs, both.coverage) == (alone.findings, alone.outputs, alone.coverage)

@@ -6,7 +6,7 @@ documented result.
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from opdiff.judge.limits import Limits
     from opdiff.judge.network import Network
 
-    Networks = list[tuple[list[object], Network]]
+    Networks = list[tuple[tuple[Sequence[object], ...], Network]]
 
 _T = TypeVar("_T")
 
@@ -188,7 +188,7 @@ def judge_job(job: UnitsJob) -> list[JudgedUnit]:
     networks: Networks = []
     found: list[JudgedUnit] = []
     for each in job.units:
-        rows = [row for part in each.parts for row in load_part(part)]
+        rows = tuple(chain.from_iterable(map(load_part, each.parts)))
         results = documented_results(rows)
         unit = UnitRows(each.unit, each.row_indices, rows, results, job.nodes)
         judged = _judged(unit, job.limits, networks, {facts.row: facts for facts in each.facts})
@@ -257,6 +257,8 @@ def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks, facts: Mappi
     rows = [row for row in unit.rows if not row.golden_only]
     network = _network(rows, unit.nodes, networks)
     found = judge_network(rows, network, limits, _facts_by_position(unit, facts) if facts else ())
+    if not [row for row in unit.rows if row.metrics is None or row.golden_only]:
+        return found
     by_network = iter(found.verdicts)
     verdicts = _with_origins(
         unit,
@@ -269,19 +271,19 @@ def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks, facts: Mappi
     return replace(found, verdicts=tuple(verdicts), outputs=model_outputs(rows, of_target, network, found.noise))
 
 
+def _golden_only(row: Row) -> Verdict:
+    return Verdict(Level.NOT_COMPARABLE, row.reason or because("judge.not_measured"))
+
+
 def _facts_by_position(unit: UnitRows, facts: Mapping[int, ErrorFacts]) -> list[ErrorFacts]:
     """Return the facts with the positions of their rows among those of the network."""
     indices = [index for index, row in zip(unit.row_indices, unit.rows, strict=True) if not row.golden_only]
     return [replace(facts[index], row=position) for position, index in enumerate(indices) if index in facts]
 
 
-def _golden_only(row: Row) -> Verdict:
-    return Verdict(Level.NOT_COMPARABLE, row.reason or because("judge.not_measured"))
-
-
 def _network(rows: Sequence[Row], nodes: Sequence[GraphNode], networks: Networks) -> Network:
     """Return the network of a unit; units of these nodes with the same names share one."""
-    names: list[object] = [(row.key, row.golden_key, row.label.op_type) for row in rows]
+    names = [row.key for row in rows], [row.golden_key for row in rows], [row.label.op_type for row in rows]
     for known, network in networks:
         if known == names:
             return network
