@@ -38,6 +38,33 @@ class Partner(Struct, frozen=True, gc=False):
     confidence: float
 
 
+class _Dumped:
+    """Operators and tensors of the target in one token, looked up when they are needed."""
+
+    def __init__(self, target: TokenDump, graph: TextGraph, names: GraphNames) -> None:
+        self._target = target
+        self._graph = graph
+        self._names = names
+
+    def find(self, edge: Edge) -> Stored | None:
+        """Return the tensor of an edge; `None` if it was not dumped."""
+        return self._tensors.get(edge)
+
+    @cached_property
+    def operators(self) -> frozenset[str]:
+        """Names of the dumped operators of the graph."""
+        return frozenset(part.name for _, found in self._resolved for part in found.operators)
+
+    @cached_property
+    def _tensors(self) -> Mapping[Edge, Stored]:
+        return _dumped_tensors(self._resolved, self._graph)
+
+    @cached_property
+    def _resolved(self) -> list[tuple[GraphOp, ResolvedOp]]:
+        found = ((op, self._names.resolve(op.name, op.full_name)) for op in self._target.operators.values())
+        return [(op, resolved) for op, resolved in found if resolved is not None]
+
+
 class FxPairing:
     """The partners of the tensors of one token."""
 
@@ -46,26 +73,10 @@ class FxPairing:
         self._graph = graph
         self._golden = golden.operators
         self._tensors: dict[tuple[str, Slot, int, int], SideTensor] = {}
-        self._target = target
-        self._names = names
+        self._dumped = _Dumped(target, graph, names)
         values = FxValues(self._files(golden.operators.values()))
-        self._evidence = Evidence(names.edges, values, self._find_dumped)
-
-    def _find_dumped(self, edge: Edge) -> Stored | None:
-        return self._dumped.get(edge)
-
-    @cached_property
-    def _resolved(self) -> list[tuple[GraphOp, ResolvedOp]]:
-        found = ((op, self._names.resolve(op.name, op.full_name)) for op in self._target.operators.values())
-        return [(op, resolved) for op, resolved in found if resolved is not None]
-
-    @cached_property
-    def _dumped(self) -> Mapping[Edge, Stored]:
-        return _dumped(self._resolved, self._graph)
-
-    @cached_property
-    def _dumped_operators(self) -> frozenset[str]:
-        return frozenset(part.name for _, found in self._resolved for part in found.operators)
+        # Not a method of this object: a cycle of references would keep all tensors of the token in memory.
+        self._evidence = Evidence(names.edges, values, self._dumped.find)
 
     def partners(self, op: GraphOp, resolved: ResolvedOp) -> list[Partner | Reason]:
         """Return the golden tensor of each input and output of an operator, or why there is none."""
@@ -116,7 +127,7 @@ class FxPairing:
         shape, found = stored(tensor).shape, edge
         while shape is not None and self._evidence.shape(found) not in (None, shape):
             op = self._graph.operators.get(found[0])
-            if op is None or not op.inputs or not moves(op) or op.name in self._dumped_operators:
+            if op is None or not op.inputs or not moves(op) or op.name in self._dumped.operators:
                 return edge
             found = op.inputs[0]
         return found
@@ -206,7 +217,7 @@ def _is_constant(edge: Edge, graph: TextGraph) -> bool:
     return op is not None and op.op_type in CONSTANTS
 
 
-def _dumped(operators: Iterable[tuple[GraphOp, ResolvedOp]], graph: TextGraph) -> Mapping[Edge, Stored]:
+def _dumped_tensors(operators: Iterable[tuple[GraphOp, ResolvedOp]], graph: TextGraph) -> Mapping[Edge, Stored]:
     """The target's tensors by edge: outputs, and inputs whose producer was not dumped."""
     outputs: dict[Edge, Stored] = {}
     inputs: dict[Edge, Stored] = {}
