@@ -110,10 +110,10 @@ class _LocatePass:
         output_judge = OutputJudge(operator, inputs, self._rows, self._limits)
         outputs = self._compared_outputs(operator)
         indices: dict[int, MeasuredTensor] = {}
-        if operator.error_model.propagation is Propagation.SELECT:
-            indices = {index: tensor for index, tensor in outputs.items() if tensor.is_integer}
         for index, tensor in outputs.items():
-            if index not in indices:
+            if tensor.is_integer and operator.error_model.propagation is Propagation.SELECT:
+                indices[index] = tensor
+            else:
                 self._set_output(operator, index, tensor, output_judge.judge_values(tensor, index), inputs)
         if indices:
             self._judge_indices(operator, outputs, indices, output_judge)
