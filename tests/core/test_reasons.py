@@ -57,12 +57,12 @@ def test_all_codes_in_the_source_are_in_the_catalogue(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_all_facts_of_templates_are_given(path: Path) -> None:
     for code, facts in facts_in(path).items():
-        assert {field.name for field in template(code, Language.ENGLISH) if field.name} <= facts, code
+        assert {name for _, name, _ in template(code, Language.ENGLISH) if name} <= facts, code
 
 
 @pytest.mark.parametrize("code", sorted(catalogue()))
 def test_templates_of_both_languages_have_the_same_facts(code: str) -> None:
-    english, chinese = ({field.name for field in template(code, language) if field.name} for language in Language)
+    english, chinese = ({name for _, name, _ in template(code, language) if name} for language in Language)
     assert english == chinese
     assert set(catalogue()[code]) == set(Language)
 

@@ -56,7 +56,7 @@ REASONS = (
     because("core.text", text="one"),
     because("judge.relative_error_allowed", error=0.012345, allowed=0.5),
     because("core.all", reasons=(quoted("one"), quoted("two"))),
-    *(Reason(code, tuple((field.name, f"<{field.name}>") for field in template(code, Language.ENGLISH) if field.name))
+    *(Reason(code, tuple((name, f"<{name}>") for _, name, _ in template(code, Language.ENGLISH) if name))
       for code in sorted(catalogue())),
 )  # fmt: skip
 

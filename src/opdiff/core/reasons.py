@@ -17,7 +17,7 @@ import os
 from enum import StrEnum
 from functools import cache, reduce
 from string import Formatter
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from msgspec import Struct, json
 
@@ -108,14 +108,6 @@ def _codes_in(fact: Fact) -> tuple[str, ...]:
     return tuple(code for item in fact for code in _codes_in(item)) if isinstance(fact, tuple) else ()
 
 
-class Field(NamedTuple):
-    """A piece of a template: literal text, then a fact and its format; `name` is empty behind the last fact."""
-
-    literal: str
-    name: str
-    spec: str
-
-
 def catalogue() -> dict[str, dict[str, str]]:
     """Read all sentences: code → language → template."""
     names = sorted(os.path.splitext(name) for name in os.listdir(_CATALOGUE))
@@ -140,15 +132,15 @@ def is_known(code: str) -> bool:
 
 
 @cache
-def template(code: str, language: Language) -> tuple[Field, ...]:
-    """Return the parsed template of a code.
+def template(code: str, language: Language) -> tuple[tuple[str, str, str], ...]:
+    """Return the template of a code in pieces: literal text, a fact and its format; no fact behind the last text.
 
     Raises:
         KeyError: the catalogue does not have the code.
     """
     part, _, name = code.partition(".")
     parsed = Formatter().parse(_sentences(part)[name][language])
-    return tuple(Field(literal, name or "", spec or "") for literal, name, spec, _ in parsed)
+    return tuple((literal, name or "", spec or "") for literal, name, spec, _ in parsed)
 
 
 def render(reason: Reason | None, language: Language = Language.ENGLISH) -> str:

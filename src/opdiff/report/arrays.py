@@ -53,8 +53,7 @@ class ArrayWriter:
         # Arrays are aligned to 8 bytes, so that the page can use them in place.
         blanks = b" " * (-(len(head) + _LENGTH_NBYTES) % 8)
         length = (len(head) + len(blanks)).to_bytes(_LENGTH_NBYTES, "little")
-        deflate = zlib.compressobj(_DEFLATE_LEVEL)
-        return b"".join([*map(deflate.compress, (length, head, blanks, *self._parts)), deflate.flush()])
+        return zlib.compress(b"".join([length, head, blanks, *self._parts]), _DEFLATE_LEVEL)
 
 
 def _encode(document: Mapping[str, Any]) -> bytes:

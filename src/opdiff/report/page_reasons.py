@@ -66,9 +66,9 @@ class ReasonEncoder:
 def _positional(code: str, language: Language, fields: Fields) -> str:
     """Return a template with `{0}` for its first fact; each fact in each format has a position of its own."""
     pieces = []
-    for field in template(code, language):
-        pieces.append(field.literal)
-        if field.name:
-            position = fields.setdefault((field.name, field.spec), len(fields))
+    for literal, name, spec in template(code, language):
+        pieces.append(literal)
+        if name:
+            position = fields.setdefault((name, spec), len(fields))
             pieces.append(f"{{{position}}}")
     return "".join(pieces)
