@@ -6,24 +6,28 @@ import sys
 
 def main() -> int:
     """Run the command line and return its exit code; an interrupt is no error, however early or late it comes."""
+    return _run(at_once=False)
+
+
+def program() -> int:
+    """Run the command line as the installed program, whose process ends at once if nothing waits for Python's end."""
+    return _run(at_once=True)
+
+
+def _run(*, at_once: bool) -> int:
     # Modules hold many values and hardly a reference cycle: searching for cycles while they are imported is no use.
     gc.disable()
     try:
         from opdiff.cli import main as run
 
         code = run()
+        if at_once:
+            _end_at_once(code)
         _prepare_exit()
     except KeyboardInterrupt:
         _prepare_exit()
         sys.stderr.write("opdiff: interrupted\n")
         return 130
-    return code
-
-
-def program() -> int:
-    """Run the command line as the installed program, whose process ends at once if nothing waits for Python's end."""
-    code = main()
-    _end_at_once(code)
     return code
 
 
