@@ -90,6 +90,14 @@ def test_rows_that_cannot_be_encoded_are_kept(row: Row, tmp_path: Path) -> None:
     assert tuple(stored(rows, tmp_path)) == rows
 
 
+def test_only_the_rows_that_cannot_be_encoded_are_kept() -> None:
+    rows = [make_row(1 << 70 if number in (7, 300) else number) for number in range(500)]
+    blocks = list(encode_blocks(rows))
+    kept = [block.content for block in blocks if isinstance(block.content, tuple)]
+    assert kept == [(rows[7],), (rows[300],)]
+    assert sum(block.count for block in blocks) == len(rows)
+
+
 @pytest.mark.usefixtures("small")
 def test_an_index_beyond_the_end_is_refused(tmp_path: Path) -> None:
     found = stored(tuple(map(make_row, range(7))), tmp_path)

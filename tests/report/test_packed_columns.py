@@ -111,6 +111,10 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "checksum": (packed(["none"])[:-1] + b"?", "its columns are damaged: Error -3"),
     "no document": (zlib.compress(b""), "Expecting value"),
     "other document": (zlib.compress(b"\2\0\0\0[]"), "its columns are damaged: list indices must be"),
+    "no columns": (
+        zlib.compress(b'\x1d\0\0\0{"columns": 1, "strings": []}'),
+        "its columns are damaged: 'int' object has",
+    ),
     "length": (packed(["none"], "3"), "its columns are damaged: unsupported operand"),
     "many values": (packed(["none"], 1 << 40), "its columns have more than 67108864 values"),
     "many items": (packed(["tuple", ["int", [1 << 40] * 3], ["none"]]), "its columns have more than 67108864 values"),

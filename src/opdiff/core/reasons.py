@@ -133,7 +133,7 @@ def is_known(code: str) -> bool:
 
 @cache
 def template(code: str, language: Language) -> tuple[tuple[str, str, str], ...]:
-    """Return the template of a code in pieces: literal text, a fact and its format; no fact behind the last text.
+    """Return the pieces of a template: literal text, name of a fact, its format; no name behind the last fact.
 
     Raises:
         KeyError: the catalogue does not have the code.

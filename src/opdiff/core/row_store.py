@@ -79,12 +79,23 @@ def encode_blocks(values: Sequence[Any], code: Callable[[Any], int] | None = Non
     """Yield the blocks of some values; `code` returns the code of a value."""
     encode = msgspec.msgpack.Encoder().encode
     for start in range(0, len(values), _ROWS_PER_BLOCK):
-        some = values[start : start + _ROWS_PER_BLOCK]
-        codes = bytes(map(code, some)) if code else b""
-        try:
-            yield Block(encode(some), len(some), codes=codes)
-        except (OverflowError, UnicodeEncodeError):
-            yield Block(tuple(some), len(some), codes=codes)
+        for some, content in _encoded(values[start : start + _ROWS_PER_BLOCK], encode):
+            yield Block(content, len(some), codes=bytes(map(code, some)) if code else b"")
+
+
+def _encoded(
+    values: Sequence[Any], encode: Callable[[Sequence[Any]], bytes]
+) -> Iterator[tuple[Sequence[Any], bytes | tuple[Any, ...]]]:
+    """Yield some values at a time with their encoding; those that cannot be encoded, such as large integers, alone."""
+    try:
+        yield values, encode(values)
+    except (OverflowError, UnicodeEncodeError):
+        if len(values) == 1:
+            yield values, tuple(values)
+            return
+        middle = len(values) // 2
+        yield from _encoded(values[:middle], encode)
+        yield from _encoded(values[middle:], encode)
 
 
 def store_blocks(blocks: Iterable[Block], path: str) -> tuple[Block, ...]:

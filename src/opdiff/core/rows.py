@@ -1,4 +1,4 @@
-"""Rows of pairs that were not measured: without a partner, not measurable, or only to be listed."""
+"""Rows of pairs that were not measured: without a partner, not measurable, or only to be listed; sides of all rows."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ class OutputJudge:
 
     def judge_values(self, tensor: MeasuredTensor, index: int) -> JudgedTensor:
         """Judge an output of floats, or of integers other than indices."""
-        magnitude, is_integer = tensor.magnitude, tensor.is_integer
-        is_quantity = not is_integer or is_quantized_value(self._operator, self._rows, self._inputs)
+        magnitude = tensor.magnitude
+        is_quantity = not tensor.is_integer or is_quantized_value(self._operator, self._rows, self._inputs)
         budget = self._budget(tensor)
         assessment, origin = self._assess_origin(tensor, budget, is_quantity=is_quantity)
         is_accumulated, is_cancelled, created = False, False, None
@@ -69,11 +69,11 @@ class OutputJudge:
             assessment, origin = (Level.NOISE, because("judge.small_difference", error=magnitude.error)), Origin.NONE
         noise = budget.expected_noise if origin else None
         state = measured_state(tensor.metrics, magnitude, noise, self._operator.node.name)
-        if is_accumulated or is_integer:
+        if is_accumulated or tensor.is_integer:
             state = replace(
                 state,
                 exceeds_noise=state.exceeds_noise and not is_accumulated,
-                is_quantized_value=is_integer and is_quantity,
+                is_quantized_value=tensor.is_integer and is_quantity,
                 is_cancelled_sum=is_cancelled,
             )
         verdict = verdict_of(tensor, assessment, origin, budget, created)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Cell = str | float | None
     # The cells of each column, of some rows.
-    Columns = Sequence[Sequence[Cell]]
+    ColumnCells = Sequence[Sequence[Cell]]
     NumberTexts = Callable[[Sequence[float]], Sequence[str]]
 
 _T = TypeVar("_T")
@@ -78,7 +78,7 @@ def full_numbers(numbers: Sequence[float]) -> list[str]:
 
 
 def write_table(
-    path: str, titles: Sequence[str], parts: Iterable[Columns], number_texts: NumberTexts = short_numbers
+    path: str, titles: Sequence[str], parts: Iterable[ColumnCells], number_texts: NumberTexts = short_numbers
 ) -> None:
     """Write a CSV file with the lines of `csv_lines`: the titles, then the rows of all parts."""
     with open_atomic(path) as file:
@@ -86,7 +86,7 @@ def write_table(
         file.writelines(csv_lines(columns, number_texts) for columns in parts)
 
 
-def columns_of_rows(rows: Iterable[Sequence[Cell]]) -> Iterator[Columns]:
+def columns_of_rows(rows: Iterable[Sequence[Cell]]) -> Iterator[ColumnCells]:
     """Yield the columns of rows, some rows at a time."""
     for some in some_at_a_time(rows):
         yield list(zip(*some, strict=True))
@@ -99,7 +99,7 @@ def some_at_a_time(rows: Iterable[_T]) -> Iterator[list[_T]]:
         yield some
 
 
-def csv_lines(columns: Columns, number_texts: NumberTexts) -> bytes:
+def csv_lines(columns: ColumnCells, number_texts: NumberTexts) -> bytes:
     """Return lines of a CSV file with at least two columns: numbers by `number_texts`, strings by `escape_formula`.
 
     The lines are those that `csv` writes; made column by column, because most strings of a column are equal. Bytes of

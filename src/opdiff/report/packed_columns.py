@@ -53,7 +53,7 @@ def pack_columns(tables: Mapping[str, Sequence[object]]) -> bytes:
 def unpack_columns(packed: bytes, positional: Iterable[type[Struct]] = ()) -> dict[str, list[Any]]:
     """Return the sequences of `pack_columns`; Structs become objects with the same attributes.
 
-    Structs with all fields of a class in `positional`, and no others, become tuples, of which it is made faster.
+    A Struct whose fields are those of a class in `positional`, in order, becomes a tuple, which is converted faster.
 
     Raises:
         ValueError: the data is damaged.
@@ -64,7 +64,7 @@ def unpack_columns(packed: bytes, positional: Iterable[type[Struct]] = ()) -> di
         if not decompressor.eof:
             raise ValueError("its columns are cut, or larger than 1 GiB")
         return _Decoder(ArrayReader(data), positional).tables()
-    except (LookupError, TypeError, OverflowError, RecursionError, zlib.error, struct.error) as error:
+    except (AttributeError, LookupError, TypeError, OverflowError, RecursionError, zlib.error, struct.error) as error:
         raise ValueError(f"its columns are damaged: {error}") from error
 
 

@@ -147,7 +147,10 @@ def _finished(pending: dict[Future[list[Result]], Sequence[Job]]) -> Iterator[tu
 
 
 def until_stopped(items: Iterable[Job]) -> Iterator[Job]:
-    """Yield items; in a worker whose parent needs no more results, no further ones. For the parts of a long job."""
+    """Yield the parts of a long job; in a worker whose parent needs no more results, no further ones.
+
+    Only for functions of `map_processes`, which discards the results of stopped workers.
+    """
     for item in items:
         if _stop is not None and _stop.is_set():
             return

@@ -184,7 +184,7 @@ def data_row(job: Job, pair: AlignedPair, sums: Sums, kl: float | None = None) -
         _custom(job, pair) if job.options.metrics else (),
         _overflow(target.spec.dtype, metrics),
         found.notes,
-        None,
+        None,  # no reason: it was measured
         pairing.evidence,
         pairing.confidence,
         pairing.unit,
@@ -217,7 +217,7 @@ def _overflow(dtype: DType, metrics: Metrics) -> bool | None:
 
 
 class _GraphValues(Struct, frozen=True, gc=False):
-    """Values of a row that only graph mode has, and notes; offline the notes alone."""
+    """Values that graph mode adds to a row; offline only the notes are set."""
 
     target: TensorStats | None = None
     golden: TensorStats | None = None
