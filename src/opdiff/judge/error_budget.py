@@ -74,11 +74,9 @@ def error_budget(
     """Return the budget of an output with `count` elements whose operator adds the error `rounding`."""
     expected = noise = _propagated(error_model, inputs, magnitude, count)
     good = inputs
-    for state in inputs:
-        if state.exceeds_noise or state.noise != state.error:
-            noise = _propagated(error_model, [replace(each, error=each.noise) for each in inputs], magnitude, count)
-            good = [each for each in inputs if not each.exceeds_noise]
-            break
+    if any(state.exceeds_noise or state.noise != state.error for state in inputs):
+        noise = _propagated(error_model, [replace(state, error=state.noise) for state in inputs], magnitude, count)
+        good = [state for state in inputs if not state.exceeds_noise]
     allowed = _noise_gain(error_model, inputs, count) * noise + rounding
     inherited_peak = error_model.noise_gain * _propagated_peak(error_model, good, magnitude)
     peak = PEAK_TO_RMS * magnitude.rms * allowed + inherited_peak

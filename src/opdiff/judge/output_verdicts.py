@@ -138,7 +138,7 @@ class OutputJudge:
         metrics, scale = tensor.metrics, tensor.metrics.fit_scale
         if scale is None:
             return None
-        noise = tensor.limit.noise * self._limits.run_noise
+        noise = self._limits.noise(tensor)
         allowed = allowed_gain(self._operator.error_model, self._inputs, metrics, noise, budget)
         if abs(scale - 1) <= allowed:
             return None

@@ -55,10 +55,7 @@ def cancellation_error(inputs: Sequence[ErrorState], magnitude: ErrorMagnitude) 
     """Return the relative rounding error of sums that are small against their terms, as the mean of centred values."""
     if not magnitude.rms:
         return 0.0
-    largest = 0.0
-    for state in inputs:
-        largest = max(largest, state.rms)
-    terms = ratio(largest, magnitude.rms)
+    terms = ratio(max([0.0, *[state.rms for state in inputs]]), magnitude.rms)
     return _ACCUMULATOR_UNIT * min(terms, _MAX_TERMS_TO_SUM) if terms > _MIN_TERMS_TO_SUM else 0.0
 
 
@@ -76,11 +73,8 @@ def few_sums_factor(magnitude: ErrorMagnitude, metrics: Metrics) -> float:
 
 def is_quantized(operator: Operator, rows: Sequence[Row], inputs: Sequence[ErrorState]) -> bool:
     """Return whether an operator, or an uncompared operator right before it, works on small integers."""
-    if is_quantizing(operator.node.op_type):
+    if is_quantizing(operator.node.op_type) or any(state.is_quantized for state in inputs):
         return True
-    for state in inputs:
-        if state.is_quantized:
-            return True
     if not operator.error_model.sums_products:
         return False
     return not _SMALL_INTEGERS.isdisjoint([rows[row_index].target_dtype for row_index in operator.rows])

@@ -82,8 +82,13 @@ def write_table(
 ) -> None:
     """Write a CSV file with the lines of `csv_lines`: the titles, then the rows of all parts."""
     with open_atomic(path) as file:
-        file.write(csv_lines([[title] for title in titles], number_texts))
+        file.write(title_line(titles))
         file.writelines(csv_lines(columns, number_texts) for columns in parts)
+
+
+def title_line(titles: Sequence[str]) -> bytes:
+    """Return the first line of a CSV file with at least two columns."""
+    return csv_lines([[title] for title in titles], short_numbers)
 
 
 def columns_of_rows(rows: Iterable[Sequence[Cell]]) -> Iterator[ColumnCells]:

@@ -17,7 +17,7 @@ from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics
 from opdiff.core.reasons import render, render_all
 from opdiff.core.row_store import runs_of
 from opdiff.core.tensor_stats import TensorStats, differences
-from opdiff.report.cells import csv_lines, full_numbers
+from opdiff.report.cells import csv_lines, full_numbers, title_line
 from opdiff.report.parts import PartWriter
 from opdiff.report.table import Columns, JudgedRow, JudgedRows, Table
 
@@ -65,7 +65,7 @@ def tables_writer(paths: Mapping[TableKey, str]) -> PartWriter:
     """Return the writer of all tables, which creates their files and writes them as `write_csv` does."""
     for key, path in paths.items():
         with open(path, "xb") as file:
-            file.write(csv_lines([[title] for title in graph_table((), key.data_mode).header()], full_numbers))
+            file.write(title_line(graph_table((), key.data_mode).header()))
 
     def add(lines: Sequence[tuple[TableKey, bytes]]) -> None:
         # Files are opened for each part: there may be more tables than files that a process may have open.
