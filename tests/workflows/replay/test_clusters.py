@@ -17,7 +17,7 @@ from opdiff.core.comparison import Mode
 from opdiff.core.errors import InputError
 from opdiff.sample.directory import golden_files, sample_in, target_files, write_files
 from opdiff.workflows.cluster import find_cluster
-from opdiff.workflows.compare.lazy_pairs import LazyPairs
+from opdiff.workflows.compare.kept_pairs import LazyPairs
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.pipeline import ComparisonResult, compare, pair_only
 from opdiff.workflows.replay import on_workers

@@ -7,6 +7,7 @@ The kernel gets the strides of each layout. Pairs whose layouts strides cannot e
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
@@ -18,7 +19,6 @@ from opdiff.core.strides import SplitAxis
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, unpack_sums
 from opdiff.workflows.compare.job import JobOutcome, data_row, failed, outcome_of
-from opdiff.workflows.compare.preloading import import_judge_and_reports
 from opdiff.workflows.compare.tensor_payloads import calls_of, fetch_payloads
 
 if TYPE_CHECKING:
@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 # While the kernel measures this many pairs, the next pairs are prepared.
 _PAIRS_PER_CALL = 300
 _COMPLEX_PARTS = SplitAxis(2, 1, 1, 0)
+# Modules of judge and reports, which are imported while the kernel measures: a short comparison is mostly imports. In a
+# longer one they would only take memory earlier.
+_LATER_MODULES = (
+    "opdiff.workflows.compare.judging",
+    "opdiff.workflows.compare.outputs",
+    "opdiff.report.html_page",
+)
+_MAX_SHORT_NBYTES = 1 << 30
 
 
 class Batched(Struct, frozen=True):
@@ -105,9 +113,10 @@ def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterato
             if done is not None:
                 yield from _results(done)
         if running is not None:
-            if threads > 1:
-                # Not in processes that only measure, which have one thread.
-                import_judge_and_reports()
+            # Processes that only measure have one thread.
+            if threads > 1 and before + running.call.nbytes < _MAX_SHORT_NBYTES:
+                for name in _LATER_MODULES:
+                    import_module(name)
             running.wait(progress)
             yield from _results(running)
     finally:

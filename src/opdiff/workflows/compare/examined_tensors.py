@@ -11,7 +11,7 @@ from opdiff.core.dtypes import Kind
 from opdiff.core.errors import OpdiffError
 from opdiff.core.pairing import Pairing
 from opdiff.workflows.compare.batch import native_job
-from opdiff.workflows.compare.lazy_pairs import MAX_LOADED_BYTES, load_values
+from opdiff.workflows.compare.kept_pairs import MAX_LOADED_BYTES, load_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opdiff.core.explanation import Explanation
     from opdiff.core.judgement import Finding, Judgement
     from opdiff.core.pairing import PairingResult
-    from opdiff.workflows.compare.lazy_pairs import LazyPairs
+    from opdiff.workflows.compare.kept_pairs import LazyPairs
 
 _MAX_TENSORS = 20
 # Elements of all tensors together.

@@ -18,7 +18,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
 from opdiff.read.directory import Location, scan
-from opdiff.read.filename import DumpName, FxName
+from opdiff.read.filename import GOLDEN_MANIFEST, DumpName, FxName
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -35,6 +35,7 @@ _FUSION_OFF = "FUSION_OFF.json"
 # As with rules of another model, see docs/locating.md.
 _MAX_SHARE_OF_UNKNOWN = 0.5
 _NAMES_SHOWN = 3
+_DIGEST_DIGITS = 12
 
 
 class InputProblem(Struct, frozen=True):
@@ -232,6 +233,34 @@ def _share(names: frozenset[str], others: frozenset[str]) -> float:
 def count_fused(rules: RuleFile) -> int:
     """Return the number of operators that were made of several originals."""
     return sum(len(frozenset(filter(None, operator.originals))) > 1 for operator in rules.operators())
+
+
+def golden_origin_notes(folder: str, rules: Iterable[RuleFile | None]) -> tuple[Reason, ...]:
+    """Return remarks about the model that golden data was made from; none if the directory has no manifest."""
+    if not filesystem.exists(os.path.join(folder, GOLDEN_MANIFEST)):
+        return ()
+    from opdiff.workflows.golden.compiled_model import is_other_model
+    from opdiff.workflows.golden.manifest import find_manifest
+
+    try:
+        manifest = find_manifest(folder)
+    except InputError as error:
+        return (because("compare.golden_manifest_unreadable", problem=error.reason),)
+    if manifest is None or not manifest.model:
+        return ()
+    model = manifest.model[0]
+    inputs = tuple(f"{item.name} ({item.origin})" for item in manifest.inputs)
+    origin = because(
+        "compare.golden_made_from",
+        model=model.name,
+        digest=model.sha256[:_DIGEST_DIGITS],
+        engine=manifest.engine,
+        inputs=inputs,
+    )
+    compiled = [file.origin.option("--model") for file in rules if file]
+    others = [name for name in compiled if is_other_model(name, model.name)]
+    mismatch = [because("compare.golden_other_model", model=model.name, compiled=others[0])] if others else []
+    return (*mismatch, origin)
 
 
 # Graph mode

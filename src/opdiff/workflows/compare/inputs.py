@@ -22,8 +22,13 @@ from opdiff.pair.target_graph import target_graph
 from opdiff.read.rules import read_rule_directory
 from opdiff.report.file_names import batch_file_name, result_file_name
 from opdiff.workflows.compare.environments import offline_differences
-from opdiff.workflows.compare.golden_origin import golden_origin_notes
-from opdiff.workflows.compare.input_checks import offline_problems, option_problems, refuse_certain, refuse_graph_mode
+from opdiff.workflows.compare.input_checks import (
+    golden_origin_notes,
+    offline_problems,
+    option_problems,
+    refuse_certain,
+    refuse_graph_mode,
+)
 from opdiff.workflows.compare.input_reader import InputReader
 from opdiff.workflows.compare.options import check_options, choose_mode, has_graph_text
 

@@ -1,11 +1,12 @@
-"""Judgement of measured rows; facts, profiles and pictures of the worst tensors."""
+"""Judgement of measured rows, with facts, profiles and pictures of the worst tensors, and its proof by replay."""
 
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import Comparison, TableView
+from opdiff.core.comparison import Comparison, Mode, TableView
 from opdiff.core.dump import DumpKind
 from opdiff.judge.comparison_judgement import judge
 from opdiff.workflows.compare.environments import dtype_differences, environment_note
@@ -17,10 +18,13 @@ from opdiff.workflows.compare.rejudging import with_input_advice
 
 if TYPE_CHECKING:
     from opdiff.judge.limits import Limits
+    from opdiff.run.cluster import Cluster
     from opdiff.workflows.compare.inputs import Inputs
+    from opdiff.workflows.compare.kept_pairs import LazyPairs
     from opdiff.workflows.compare.measuring import MeasuredInputs
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.pictures import PictureBounds
+    from opdiff.workflows.replay.proof import ReplayProgress
 
 
 def judge_inputs(
@@ -66,3 +70,35 @@ def judge_inputs(
         error_facts=facts,
         pictures=find_pictures(rows, judgement, pairs, bounds),
     )
+
+
+def replay_suspects(
+    comparison: Comparison,
+    pairs: LazyPairs,
+    options: CompareOptions,
+    cluster: Cluster | None,
+    on_progress: ReplayProgress | None,
+) -> Comparison:
+    """Compute suspects again: by the model, if one is given, else by types and attributes; in graph mode by unit."""
+    if options.replay == 0 or comparison.judgement.misfit is not None:
+        return comparison
+    from opdiff.workflows.replay.golden_values import GoldenValues
+    from opdiff.workflows.replay.options import ReplayOptions
+    from opdiff.workflows.replay.proof import ProofOptions, prove
+
+    prove_all = prove
+    if comparison.mode is Mode.GRAPH:
+        from opdiff.workflows.replay.graph_proof import prove_units as prove_all
+    replay_options = ReplayOptions(
+        comparison.target.path,
+        options.fusion_rules,
+        options.model,
+        options.model_weights,
+        options.model_shapes,
+        limits=options.limits,
+        threads=options.workers,
+    )
+    golden = GoldenValues(pairs) if pairs.pairs and not options.model else None
+    seconds = inf if options.replay is None else options.replay_seconds
+    proof_options = ProofOptions(replay_options, golden, options.replay, seconds, cluster)
+    return prove_all(comparison, proof_options, on_progress or (lambda _done, _total, _left: None))

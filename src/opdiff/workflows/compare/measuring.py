@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from opdiff.core.row_store import EncodedRows
     from opdiff.measure.custom import Metric
     from opdiff.run.cluster import Cluster
-    from opdiff.workflows.compare.lazy_pairs import LazyPairs
+    from opdiff.workflows.compare.kept_pairs import LazyPairs
     from opdiff.workflows.compare.options import CompareOptions
 
     Progress = Callable[[int, int], None]

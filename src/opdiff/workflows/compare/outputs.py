@@ -1,4 +1,8 @@
-"""The files of a comparison: tables, the saved form, and reports in the selected forms."""
+"""The files of a comparison: tables, the saved form, and reports in the selected forms.
+
+All files of a long comparison are made as drafts in one pass over its rows, because loading its rows takes as long as
+packing them.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,14 @@ import json
 import os
 import sys
 import time
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from opdiff import __version__
-from opdiff.core.atomic_file import make_folder, open_atomic, remove_old_drafts
+from opdiff.core.atomic_file import draft_folder, make_folder, open_atomic, remove_old_drafts
 from opdiff.core.comparison import Environment, Mode
 from opdiff.core.reasons import render
 from opdiff.core.row_store import StoredRows, custom_names
@@ -21,20 +26,19 @@ from opdiff.measure.kernel import library as native
 from opdiff.report import find_forms
 from opdiff.report.file_names import graph_file_name, mapping_file_name, write_new
 from opdiff.report.offline_table import MetricColumn, SelectedMetrics, offline_table
-from opdiff.report.saved_json import save
+from opdiff.report.parts import write_parts
+from opdiff.report.saved_json import rows_writer, save
 from opdiff.report.table import Table, write_csv
 from opdiff.run import map_jobs, usable_cores
-from opdiff.workflows.compare.drafts import make_drafts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.pairing import PairingResult
     from opdiff.core.row_store import MapJobs
     from opdiff.report import ReportForm
     from opdiff.report.graph_table import TableKey
-    from opdiff.workflows.compare.drafts import Drafts
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.pipeline import ComparisonResult
 
@@ -73,7 +77,7 @@ def write_outputs(result: ComparisonResult, options: CompareOptions) -> OutputFi
     map_jobs = row_mapper(comparison.rows, options)
     tables = list(named_tables(result))
     keys = [table.key for table in tables if table.key is not None]
-    with make_drafts(comparison, folder, keys, whole_forms, map_jobs) as drafts:
+    with _make_drafts(comparison, folder, keys, whole_forms, map_jobs) as drafts:
         table_paths = tuple(path for table in tables for path in _write_table(table, folder, table_forms, drafts))
         summary = _write_summary(comparison, folder) if in_graph_mode else ""
         stem = _stem(summary).replace("msprobe_cmp_summary", "result") if in_graph_mode else _stem(table_paths[0])
@@ -109,7 +113,7 @@ def row_mapper(rows: Sequence[Row], options: CompareOptions) -> MapJobs:
     return partial(map_jobs, workers=(options.workers or usable_cores()) if is_parallel else 1)
 
 
-def _write_table(named: NamedTable, folder: str, forms: Sequence[ReportForm], drafts: Drafts) -> Iterator[str]:
+def _write_table(named: NamedTable, folder: str, forms: Sequence[ReportForm], drafts: _Drafts) -> Iterator[str]:
     """Write a table as CSV and in the given forms; yield the paths."""
     table, draft = named.table, drafts.tables.get(named.key) if named.key else None
     path = write_new(folder, named.name, _move_or_write(draft, partial(write_csv, table)))
@@ -186,3 +190,65 @@ def _write_summary(comparison: Comparison, folder: str) -> str:
 
 def _stem(path: str) -> str:
     return os.path.splitext(os.path.basename(path))[0]
+
+
+# Drafts
+
+
+class _Drafts(Struct, frozen=True):
+    """Paths of files that are complete but for their names.
+
+    Attributes:
+        tables: tables of graph mode.
+        reports: reports by name of form.
+        rows: the rows of the saved form; empty if there is no such file.
+    """
+
+    tables: Mapping[TableKey, str] = {}
+    reports: Mapping[str, str] = {}
+    rows: str = ""
+
+
+@contextmanager
+def _make_drafts(
+    comparison: Comparison, folder: str, tables: Iterable[TableKey], forms: Sequence[ReportForm], map_jobs: MapJobs
+) -> Iterator[_Drafts]:
+    """Drafts in a folder for results, which are removed at the end.
+
+    There are none for a short comparison, and none if one of them cannot be made: all files are then written one after
+    the other, so that the files before it exist, and the error occurs again.
+    """
+    if not isinstance(comparison.rows, StoredRows):
+        yield _Drafts()
+        return
+    with ExitStack() as stack:
+        hidden = stack.enter_context(draft_folder(folder))
+        try:
+            drafts = _write_drafts(comparison, hidden, tables, forms, map_jobs)
+        except Exception:  # noqa: BLE001  the error occurs again when the file is written on its own
+            # Incomplete drafts would take the space of these files.
+            stack.close()
+            drafts = _Drafts()
+        yield drafts
+
+
+def _write_drafts(
+    comparison: Comparison, folder: str, tables: Iterable[TableKey], forms: Sequence[ReportForm], map_jobs: MapJobs
+) -> _Drafts:
+    table_paths = {key: os.path.join(folder, f"table-{number}") for number, key in enumerate(tables)}
+    report_paths: dict[str, str] = {}
+    rows_path = os.path.join(folder, "rows")
+    with ExitStack() as stack:
+        writers = [rows_writer(stack.enter_context(open_atomic(rows_path)))]
+        if table_paths:
+            from opdiff.report.graph_table import tables_writer
+
+            writers.append(tables_writer(table_paths))
+        for form in forms:
+            path = os.path.join(folder, form.name)
+            writer = form.open_parts(comparison, path)
+            if writer is not None:
+                report_paths[form.name] = path
+                writers.append(stack.enter_context(writer))
+        write_parts(comparison, writers, map_jobs)
+    return _Drafts(table_paths, report_paths, rows_path)

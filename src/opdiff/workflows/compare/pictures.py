@@ -17,7 +17,7 @@ from opdiff.core.judgement import Origin
 from opdiff.core.reasons import because
 from opdiff.core.remote.urls import is_remote
 from opdiff.core.source import FileRange
-from opdiff.workflows.compare.lazy_pairs import MAX_LOADED_BYTES
+from opdiff.workflows.compare.kept_pairs import MAX_LOADED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from opdiff.core.pictures import TensorPicture
     from opdiff.measure.picture_tally import WholePair
     from opdiff.measure.pictures import SampledValues
-    from opdiff.workflows.compare.lazy_pairs import LazyPairs, PairValues
+    from opdiff.workflows.compare.kept_pairs import LazyPairs, PairValues
 
     Index = npt.NDArray[np.intp]
 

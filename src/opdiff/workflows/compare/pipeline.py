@@ -17,8 +17,7 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.core.row_store import RowStore
 from opdiff.workflows.cluster import find_cluster, path_for_workers
 from opdiff.workflows.compare.inputs import ComparisonProblem, read_inputs
-from opdiff.workflows.compare.kept_pairs import KeptPairsLimit
-from opdiff.workflows.compare.lazy_pairs import LazyPairs
+from opdiff.workflows.compare.kept_pairs import KeptPairsLimit, LazyPairs
 from opdiff.workflows.compare.measuring import MeasuredInputs, Measuring, align_and_measure
 from opdiff.workflows.compare.pictures import PictureBounds
 from opdiff.workflows.limits_file import find_limits
@@ -88,9 +87,8 @@ def compare(
                 continue
             try:
                 measured = _pair_and_measure(inputs, options, measuring, progress)
-                # Imported by now, see `preloading`.
-                from opdiff.workflows.compare.judging import judge_inputs
-                from opdiff.workflows.compare.replays import replay_suspects
+                # Imported by now, see `batch`, unless the comparison is long.
+                from opdiff.workflows.compare.judging import judge_inputs, replay_suspects
 
                 comparison = judge_inputs(inputs, measured, limits, options, bounds)
                 comparison = replay_suspects(comparison, measured.pairs, options, cluster, on_replay_progress)

@@ -18,7 +18,7 @@ from opdiff.core.errors import OpdiffError
 from opdiff.core.judgement import Origin
 from opdiff.measure.kernel import library as native
 from opdiff.workflows.compare.batch import native_job
-from opdiff.workflows.compare.lazy_pairs import MAX_LOADED_BYTES
+from opdiff.workflows.compare.kept_pairs import MAX_LOADED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from opdiff.core.pairing import Pairing
     from opdiff.core.tensor import Shape
     from opdiff.measure.slices import Sample, SlicedAxis, SliceSums
-    from opdiff.workflows.compare.lazy_pairs import LazyPairs
+    from opdiff.workflows.compare.kept_pairs import LazyPairs
 
     AxisSums = tuple[SlicedAxis, Sequence[SliceSums]]
 

@@ -14,7 +14,7 @@ from opdiff.core.pairing import Pairing
 from opdiff.judge.comparison_judgement import judge
 from opdiff.report.html_page import write_html
 from opdiff.workflows.compare.examined_tensors import find_error_facts
-from opdiff.workflows.compare.lazy_pairs import LazyPairs
+from opdiff.workflows.compare.kept_pairs import LazyPairs
 from opdiff.workflows.compare.outputs import find_environment
 from opdiff.workflows.compare.pictures import PictureBounds, find_pictures, find_whole_pair, read_values
 from opdiff.workflows.compare.profiles import find_profiles

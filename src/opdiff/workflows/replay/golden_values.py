@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
     from opdiff.core.graph import RuleOp
-    from opdiff.workflows.compare.lazy_pairs import LazyPairs
+    from opdiff.workflows.compare.kept_pairs import LazyPairs
 
 
 class GoldenValues:

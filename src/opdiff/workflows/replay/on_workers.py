@@ -30,7 +30,7 @@ from opdiff.run.worker_task import uncancelled
 from opdiff.workflows.cluster import is_unread, path_for_workers
 from opdiff.workflows.compare.input_reader import ClusterReader
 from opdiff.workflows.compare.job import Job
-from opdiff.workflows.compare.lazy_pairs import LazyPairs
+from opdiff.workflows.compare.kept_pairs import LazyPairs
 from opdiff.workflows.compare.placement import localize_jobs, move_side
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.dumped_values import DumpOnly
