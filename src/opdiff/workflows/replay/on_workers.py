@@ -35,9 +35,8 @@ from opdiff.workflows.compare.placement import localize_jobs, move_side
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.dumped_values import DumpOnly
 from opdiff.workflows.replay.golden_values import GoldenValues
-from opdiff.workflows.replay.inputs import read_replay_inputs
 from opdiff.workflows.replay.operator_replay import not_replayable
-from opdiff.workflows.replay.pipeline import choose, open_replay
+from opdiff.workflows.replay.pipeline import choose, open_replay, read_replay_inputs
 from opdiff.workflows.replay.requirements import Requirements
 
 if TYPE_CHECKING:
@@ -49,9 +48,8 @@ if TYPE_CHECKING:
     from opdiff.core.replay import Replay
     from opdiff.judge.limits import Limits
     from opdiff.run.cluster import Cluster
-    from opdiff.workflows.replay.inputs import ReplayInputs
     from opdiff.workflows.replay.options import ReplayOptions
-    from opdiff.workflows.replay.pipeline import ReplayOne
+    from opdiff.workflows.replay.pipeline import ReplayInputs, ReplayOne
 
     Progress = Callable[[int, int], None]
 
@@ -122,7 +120,7 @@ def replay_on_workers(
     """
     limits = find_limits(options.limits)
     options = _for_workers(options)
-    inputs = read_replay_inputs(options, partial(ClusterReader(cluster).dump, options.target, with_rules=True))
+    inputs = read_replay_inputs(options, ClusterReader(cluster).dump)
     target = DumpIndex(inputs.target)
     chosen = choose(inputs.rules, options.operators, DumpOnly(inputs.rules, target).is_run)
     own = Requirements.of(options)
