@@ -12,5 +12,5 @@ suspects, options ──► pipeline ──► dumped_values ──────�
 - Without the model, by types and attributes: `type_replay`, `fused_types`, `types/`.
 - Graph mode: `graph_units`, `graph_replay`, `compiled_graph`.
 - The error and its cause: `own_error`, `causes`, `variants/`, `remarks`.
-- On clusters: `on_workers`, `graph_on_workers`, `requirements`.
+- On clusters: `on_workers`.
 """

@@ -179,7 +179,7 @@ class _Proof:
             return
         for item in chosen:
             self._progress()
-            yield self._replayer.replay_chosen(item)
+            yield self._replayer.replay(item)
 
     def _progress(self) -> None:
         self._progress_after(len(self._found), 0)

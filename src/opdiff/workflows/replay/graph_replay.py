@@ -87,6 +87,10 @@ class ChosenOperator(Struct, frozen=True):
     unit: Unit
     name: str
 
+    def not_replayable(self, reason: Reason, op_type: str = "") -> Replay:
+        """Return the result if the operator cannot be computed again."""
+        return Replay(self.name, op_type, ReplayVerdict.NOT_REPLAYABLE, reason=reason, unit=self.unit)
+
 
 def units_of(target: str, cluster: Cluster | None) -> list[GraphUnit]:
     """Find the units of a dump, as `read_units` does; units of a host are found on that host."""
@@ -116,14 +120,14 @@ def replay_chosen(
 ) -> Iterator[Replay]:
     """Replay operators, in order."""
     if cluster is not None:
-        from opdiff.workflows.replay.graph_on_workers import replay_on_workers
+        from opdiff.workflows.replay.on_workers import replay_units_on_workers
 
-        yield from replay_on_workers(chosen, limits, progress, cluster)
+        yield from replay_units_on_workers(chosen, limits, progress, cluster)
         return
     replayer = GraphReplayer(limits)
     for number, item in enumerate(chosen):
         progress(number, len(chosen))
-        yield replayer.replay_chosen(item)
+        yield replayer.replay(item)
     progress(len(chosen), len(chosen))
 
 
@@ -136,14 +140,14 @@ class GraphReplayer:
         self._texts: OrderedDict[str, _Text] = OrderedDict()
         self._last: tuple[GraphUnit, _OpenUnit] | None = None
 
-    def replay_chosen(self, chosen: ChosenOperator) -> Replay:
+    def replay(self, chosen: ChosenOperator) -> Replay:
         """Compute an operator again; a problem, also of its text, is the reason of the result."""
         if chosen.own is None:
-            return not_replayable(chosen.unit, chosen.name, "", because("replay.no_unit"))
+            return chosen.not_replayable(because("replay.no_unit"))
         try:
-            return replace(self.replay(chosen.own, chosen.name), unit=chosen.unit)
+            return self._replay(chosen, self._open(chosen.own))
         except InputError as error:
-            return not_replayable(chosen.unit, chosen.name, "", error.reason)
+            return chosen.not_replayable(error.reason)
 
     def can_read(self, chosen: ChosenOperator) -> bool:
         """Return whether this process can open all files of a unit."""
@@ -152,28 +156,25 @@ class GraphReplayer:
         except InputError as error:
             return not is_unread(error.reason)
 
-    def replay(self, unit: GraphUnit, name: str) -> Replay:
-        """Compute an operator again; a problem is the reason of the result."""
-        opened = self._open(unit)
+    def _replay(self, chosen: ChosenOperator, opened: _OpenUnit) -> Replay:
+        name, text = chosen.name, opened.text
         dumped = opened.index.find(name)
-        text = opened.text
-        operator = text.operators.get(file_safe_name(name)) if text is not None else None
         op_type = dumped.op_type if dumped is not None else ""
         if text is None:
-            return not_replayable(unit.unit, name, op_type, because("replay.no_text"))
+            return chosen.not_replayable(because("replay.no_text"), op_type)
+        operator = text.operators.get(file_safe_name(name))
         if operator is None:
-            why = because("replay.not_in_text", file=os.path.basename(unit.text))
-            return not_replayable(unit.unit, name, op_type, why)
+            return chosen.not_replayable(because("replay.not_in_text", file=os.path.basename(text.path)), op_type)
         if op_type and op_type != operator.op_type:
             why = because("replay.type_differs", dumped=op_type, described=operator.op_type)
-            return not_replayable(unit.unit, name, op_type, why)
+            return chosen.not_replayable(why, op_type)
         found = replay_by_type(opened.context(text, self._limits, self._threads), operator)
         if found.verdict is ReplayVerdict.GUILTY:
             why_not = why_compiled_otherwise(operator, text.operators, text.readers, opened.index)
             if why_not is not None:
-                return not_replayable(unit.unit, name, op_type, why_not)
+                return chosen.not_replayable(why_not, op_type)
         outputs = [replace(item, tensor=item.tensor.replace(operator.name, name, 1)) for item in found.outputs]
-        return replace(found, operator=name, outputs=tuple(outputs), unit=unit.unit)
+        return replace(found, operator=name, outputs=tuple(outputs), unit=chosen.unit)
 
     def _open(self, unit: GraphUnit) -> _OpenUnit:
         if self._last is None or self._last[0] is not unit:
@@ -189,11 +190,6 @@ class GraphReplayer:
         while len(self._texts) > _MAX_TEXTS_KEPT:
             self._texts.popitem(last=False)
         return self._texts[path]
-
-
-def not_replayable(unit: Unit, name: str, op_type: str, reason: Reason) -> Replay:
-    """Return the result for an operator that cannot be computed again."""
-    return Replay(name, op_type, ReplayVerdict.NOT_REPLAYABLE, reason=reason, unit=unit)
 
 
 class _Text(Struct, frozen=True, dict=True):
