@@ -7,13 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from opdiff.core.errors import InputError, UsageError
 from opdiff.core.judgement import Level
-from opdiff.core.reasons import because
 from opdiff.core.replay import Replay, ReplayVerdict
-from opdiff.workflows.compare.rejudging import judge_replays
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.graph_replay import (
     ChosenOperator,
@@ -23,6 +19,7 @@ from opdiff.workflows.replay.graph_replay import (
     units_of,
 )
 from opdiff.workflows.replay.graph_units import find_unit
+from opdiff.workflows.replay.proof import with_replays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
     from opdiff.core.dump import Unit
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.replay.options import ReplayOptions
-    from opdiff.workflows.replay.proof import ProofOptions, ReplayProgress
+    from opdiff.workflows.replay.proof import ProofOptions, Replayed, ReplayProgress
 
     Progress = Callable[[int, int], None]
 
@@ -81,14 +78,7 @@ def prove_units(comparison: Comparison, options: ProofOptions, on_progress: Repl
     If none of the suspects of a unit is guilty, its operators with bad outputs follow. `on_progress` is called
     as in `prove`.
     """
-    try:
-        replays, is_complete = _Proof(comparison, options, on_progress).run()
-    except (InputError, UsageError) as error:
-        return replace(comparison, notes=(*comparison.notes, because("replay.impossible", problem=error.reason)))
-    if not is_complete:
-        note = because("replay.out_of_time", seconds=options.seconds, count=len(replays))
-        comparison = replace(comparison, notes=(*comparison.notes, note))
-    return judge_replays(replace(comparison, replays=tuple(replays))) if replays else comparison
+    return with_replays(comparison, options, lambda: _Proof(comparison, options, on_progress).run())
 
 
 def replay_suspects(
@@ -122,7 +112,7 @@ class _Proof:
         self._found: list[Replay] = []
         self._total = 0
 
-    def run(self) -> tuple[list[Replay], bool]:
+    def run(self) -> Replayed:
         """Return the replayed operators, and whether the time was enough."""
         plan = self._every_operator() if self._count is None else suspects_by_unit(self._comparison, self._count)
         self._total = sum(len(item.operators) for item in plan)
@@ -140,7 +130,7 @@ class _Proof:
         self._progress()
         return self._found, True
 
-    def _run_on_workers(self, plan: Sequence[UnitSuspects]) -> tuple[list[Replay], bool]:
+    def _run_on_workers(self, plan: Sequence[UnitSuspects]) -> Replayed:
         """Replay the suspects of all units, then the others of units where none is guilty."""
         is_complete = self._replay([found for item in plan for found in self._chosen(item.unit, item.operators)])
         guilty = {replay.unit for replay in self._found if replay.verdict is ReplayVerdict.GUILTY}
