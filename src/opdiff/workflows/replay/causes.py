@@ -23,10 +23,11 @@ from opdiff.workflows.replay.attributes import read_attributes
 from opdiff.workflows.replay.own_error import as_device, difference
 from opdiff.workflows.replay.variants.accumulation import narrow_sums, saturated_steps
 from opdiff.workflows.replay.variants.functions import computes_function, find_function, without_function
-from opdiff.workflows.replay.variants.inputs import reversed_channels, rounded_inputs
 from opdiff.workflows.replay.variants.operands import (
     exchanged,
     left_out,
+    reversed_channels,
+    rounded_inputs,
     transposed_weights,
     without_bias,
 )

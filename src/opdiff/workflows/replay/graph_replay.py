@@ -56,8 +56,7 @@ def replay_graph_dump(options: ReplayOptions, progress: Progress, cluster: Clust
         UsageError: no unit is chosen, no unit has a text, or an operator does not exist.
         InputError: the dump or a text cannot be used.
     """
-    choice = options.rank, options.token, options.graph
-    units = [unit for unit in units_of(options.target, cluster) if unit.is_chosen(*choice)]
+    units = units_of(options, cluster)
     if not units:
         raise UsageError(because("replay.no_such_unit", path=options.target))
     if not any(unit.text for unit in units):
@@ -71,7 +70,7 @@ def replay_graph_dump(options: ReplayOptions, progress: Progress, cluster: Clust
     ]
     if options.operators and not chosen:
         raise UsageError(because("replay.not_in_units", path=options.target, name=options.operators[0]))
-    yield from replay_chosen(chosen, find_limits(options.limits), progress, cluster)
+    yield from replay_chosen(chosen, GraphReplayer(find_limits(options.limits)), progress, cluster)
 
 
 class ChosenOperator(Struct, frozen=True):
@@ -92,12 +91,12 @@ class ChosenOperator(Struct, frozen=True):
         return Replay(self.name, op_type, ReplayVerdict.NOT_REPLAYABLE, reason=reason, unit=self.unit)
 
 
-def units_of(target: str, cluster: Cluster | None) -> list[GraphUnit]:
-    """Find the units of a dump, as `read_units` does; units of a host are found on that host."""
-    if cluster is None:
-        return read_units(target)
-    path = path_for_workers(target)
-    return cluster.call(host_of(path), read_units, (path,)) if host_of(path) else read_units(path)
+def units_of(options: ReplayOptions, cluster: Cluster | None) -> list[GraphUnit]:
+    """Find the chosen units of a dump, as `read_units` does; units of a host are found on that host."""
+    path = options.target if cluster is None else path_for_workers(options.target)
+    host = host_of(path)
+    found = cluster.call(host, read_units, (path,)) if cluster is not None and host else read_units(path)
+    return [unit for unit in found if unit.is_chosen(options.rank, options.token, options.graph)]
 
 
 def operators_of(units: Sequence[GraphUnit], cluster: Cluster | None) -> Iterator[list[str]]:
@@ -116,15 +115,14 @@ def dumped_operators(unit: GraphUnit) -> list[str]:
 
 
 def replay_chosen(
-    chosen: Sequence[ChosenOperator], limits: Limits, progress: Progress, cluster: Cluster | None = None
+    chosen: Sequence[ChosenOperator], replayer: GraphReplayer, progress: Progress, cluster: Cluster | None
 ) -> Iterator[Replay]:
-    """Replay operators, in order."""
+    """Replay operators, in order, by this process or on the workers of a cluster."""
     if cluster is not None:
         from opdiff.workflows.replay.on_workers import replay_units_on_workers
 
-        yield from replay_units_on_workers(chosen, limits, progress, cluster)
+        yield from replay_units_on_workers(chosen, replayer, progress, cluster)
         return
-    replayer = GraphReplayer(limits)
     for number, item in enumerate(chosen):
         progress(number, len(chosen))
         yield replayer.replay(item)
@@ -135,7 +133,7 @@ class GraphReplayer:
     """Replays operators of units, by up to `threads` threads (0 for all cores); the last unit is kept open."""
 
     def __init__(self, limits: Limits, threads: int = 0) -> None:
-        self._limits = limits
+        self.limits = limits
         self._threads = threads
         self._texts: OrderedDict[str, _Text] = OrderedDict()
         self._last: tuple[GraphUnit, _OpenUnit] | None = None
@@ -168,7 +166,7 @@ class GraphReplayer:
         if op_type and op_type != operator.op_type:
             why = because("replay.type_differs", dumped=op_type, described=operator.op_type)
             return chosen.not_replayable(why, op_type)
-        found = replay_by_type(opened.context(text, self._limits, self._threads), operator)
+        found = replay_by_type(opened.context(text, self.limits, self._threads), operator)
         if found.verdict is ReplayVerdict.GUILTY:
             why_not = why_compiled_otherwise(operator, text.operators, text.readers, opened.index)
             if why_not is not None:

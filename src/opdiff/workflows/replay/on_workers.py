@@ -193,18 +193,20 @@ class GraphReplayBatch(Struct, frozen=True):
 
 
 def replay_units_on_workers(
-    chosen: Sequence[ChosenOperator], limits: Limits, progress: Progress, cluster: Cluster
+    chosen: Sequence[ChosenOperator], here: GraphReplayer, progress: Progress, cluster: Cluster
 ) -> Iterator[Replay]:
-    """Replay operators of graph mode, in order, with results that do not depend on the workers."""
+    """Replay operators of graph mode, in order, with results that do not depend on the workers.
+
+    Operators that no worker can compute are computed by `here`.
+    """
     work: BatchWork[GraphJob, Replay | None] = BatchWork(
-        GraphReplayBatch(os.urandom(8).hex(), limits),
+        GraphReplayBatch(os.urandom(8).hex(), here.limits),
         lambda job, reason: job.chosen.not_replayable(reason),
         lambda _job: _MIN_WEIGHT_BYTES,
         place=lambda job: Place(host_of_unit(job.chosen.own) if job.chosen.own is not None else ""),
         is_unread=_is_unread_there,
     )
     jobs = [GraphJob(number, item) for number, item in enumerate(chosen)]
-    here = GraphReplayer(limits)
     yield from _run(cluster, work, jobs, lambda job: here.replay(job.chosen), progress)
 
 

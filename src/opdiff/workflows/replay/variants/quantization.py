@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
-from opdiff.workflows.replay.variants.channels import by_axis, channel_axes
-from opdiff.workflows.replay.variants.outputs import OutputVariant
+from opdiff.workflows.replay.variants.outputs import OutputVariant, by_axis, channel_axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
