@@ -10,7 +10,7 @@ import pytest
 
 from onnx_models import model, node, plain_run, value, weight
 from opdiff.core.reasons import because
-from opdiff.workflows.replay.types.table import BUILDERS
+from opdiff.workflows.replay.types import BUILDERS
 from typed_operators import Array, Case, half, onnx_result, replay_case
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from opdiff.workflows.replay.operator_replay import OperatorReplay, ReplayContex
 from opdiff.workflows.replay.original_types import find_types
 from opdiff.workflows.replay.own_error import difference
 from opdiff.workflows.replay.subgraph import find_subgraph
+from opdiff.workflows.replay.types import BUILDERS, IMAGE_TYPES
 from opdiff.workflows.replay.types.call import Call, OnnxBuilder, Operand, UnsupportedOperatorError
-from opdiff.workflows.replay.types.table import BUILDERS, IMAGE_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
