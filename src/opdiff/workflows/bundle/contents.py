@@ -14,7 +14,6 @@ from opdiff.core.errors import LayoutError, OpdiffError
 from opdiff.core.reasons import Reason
 from opdiff.core.replay import Arithmetic
 from opdiff.core.tensor import Slot
-from opdiff.workflows.replay.arithmetic import TypedInput
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -101,9 +100,8 @@ class Contents(Struct):
         if isinstance(prepared, Reason) or not prepared.subgraph.nodes:
             return None
         fed = prepared.load_inputs()
-        inputs = [TypedInput(item.name, item.element, item.codes.shape) for item in fed]
         encoder = prepared.context.encoder
-        self.files["model.onnx"] = encoder.encode(prepared.subgraph, inputs, Arithmetic.EXACT, prepared.device_type)
+        self.files["model.onnx"] = encoder.encode(prepared.subgraph, fed, Arithmetic.EXACT, prepared.device_type)
         computed = prepared.compute(fed, Arithmetic.EXACT)
         files = ModelFiles()
         for number, item in enumerate(fed):

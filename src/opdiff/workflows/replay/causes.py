@@ -35,7 +35,6 @@ from opdiff.workflows.replay.variants.outputs import Output, has_both_signs, has
 from opdiff.workflows.replay.variants.parameters import other_parameters, padded_otherwise
 from opdiff.workflows.replay.variants.quantization import (
     Rounded,
-    Scaled,
     rounded_otherwise,
     scaled_otherwise,
     scales_of_channels,
@@ -181,11 +180,8 @@ class _Search:
 
     def _try(self, variant: Variant) -> _Tried | None:
         feeds = [replace(item, codes=self._changed(variant, item)) for item in self._feeds]
-        try:
-            results = replace(self._replay, subgraph=variant.subgraph).compute(feeds, self._arithmetic)
-        except InputError:
-            return None
-        if any(results[name].shape != self._baseline[name].shape for name in self._baseline):
+        results = self._compute(variant.subgraph, feeds)
+        if results is None or any(results[name].shape != array.shape for name, array in self._baseline.items()):
             return None
         self._note_narrow(variant, results)
         judged = [self._error(name, results[name]) for name in self._baseline]
@@ -302,16 +298,19 @@ class _Search:
         """Yield the variants of a dequantization at the end of the subgraph, or of a subgraph of dequantized values."""
         integers = self._computed(integers_before_scaling(self._computation, name), name, self._feeds)
         if integers is not None and integers.size == target.size:
-            yield from scaled_otherwise(Scaled(target, replayed, integers.reshape(target.shape)))
+            yield from scaled_otherwise(target, replayed, integers.reshape(target.shape))
         elif is_quantized(self._computation):
             yield from scales_of_channels(target, replayed)
 
     def _computed(self, subgraph: Subgraph | None, name: str, feeds: Sequence[FedInput]) -> AnyArray | None:
         """Return what a changed subgraph computes in place of an output; `None` if there is none."""
-        if subgraph is None:
-            return None
+        results = None if subgraph is None else self._compute(subgraph, feeds)
+        return None if results is None else results[name].astype(np.float64)
+
+    def _compute(self, subgraph: Subgraph, feeds: Sequence[FedInput]) -> dict[str, AnyArray] | None:
+        """Return the outputs of a changed subgraph; `None` if ONNX Runtime refuses it or fails."""
         try:
-            return replace(self._replay, subgraph=subgraph).compute(feeds, self._arithmetic)[name].astype(np.float64)
+            return replace(self._replay, subgraph=subgraph).compute(feeds, self._arithmetic)
         except InputError:
             return None
 
@@ -326,12 +325,8 @@ class _Search:
         found = find_function(computation, name)
         if found is None:
             return output
-        subgraph = computation.passing_on(found.node, found.operand)
-        try:
-            operand = replace(self._replay, subgraph=subgraph).compute(self._feeds, self._arithmetic)
-        except InputError:
-            return output
-        if operand[name].shape != self._baseline[name].shape:
+        operand = self._compute(computation.passing_on(found.node, found.operand), self._feeds)
+        if operand is None or operand[name].shape != self._baseline[name].shape:
             return output
         _, aligned = self._replay.aligned(self._replay.output_of(name), operand[name])
         activation = found.node.op_type if found.is_single else self._replay.operator.op_type

@@ -14,14 +14,16 @@ from opdiff.core.errors import DumpError, InputError
 from opdiff.core.reasons import because
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
+from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.golden.atc_names import name_operators
 from opdiff.workflows.golden.onnx_model import parse_onnx
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from opdiff.core.tensor import Shape
+    from opdiff.workflows.golden.onnx_encoder import Attribute
     from opdiff.workflows.golden.onnx_model import ModelBytes, OnnxGraph
     from opdiff.workflows.golden.original import OriginalModel
 
@@ -74,6 +76,12 @@ class EncodedNode(Struct, frozen=True):
         return tuple(name for name in (*self.inputs, *self.captured) if name)
 
 
+def added_node(op_type: str, inputs: Sequence[str], output: str, **attributes: Attribute) -> EncodedNode:
+    """Return a node that the model does not have."""
+    encoded = tuple(onnx.attribute(name, value) for name, value in attributes.items())
+    return EncodedNode("", op_type, tuple(inputs), (output,), encoded)
+
+
 class EncodedWeight(Struct, frozen=True):
     """A weight: its name, the number of its element type in ONNX, its shape, and its bytes in the model."""
 
@@ -84,7 +92,7 @@ class EncodedWeight(Struct, frozen=True):
 
 
 class EncodedModel:
-    """A model as ranges of its bytes: every node by the tensors that it computes, every weight by its name."""
+    """A model as ranges of its bytes: its nodes in order and by the tensors that they compute, its weights by name."""
 
     def __init__(self, model: OriginalModel) -> None:
         self.model = model
@@ -94,18 +102,13 @@ class EncodedModel:
         description = parse_onnx(model.path, data)
         try:
             self._values = _MODEL.decode(Cursor(data, model.path))
-            self._nodes, weights = self._parse(description.graph)
+            self.nodes, weights = self._parse(description.graph)
         except DumpError as error:
             raise InputError(model.path, because("golden.onnx_damaged", problem=error.brief)) from error
         self.weights: Mapping[str, EncodedWeight] = {weight.name: weight for weight in weights}
         self.producers: Mapping[str, EncodedNode] = {
-            tensor: node for node in self._nodes for tensor in node.outputs if tensor
+            tensor: node for node in self.nodes for tensor in node.outputs if tensor
         }
-
-    @property
-    def nodes(self) -> tuple[EncodedNode, ...]:
-        """The nodes of the main graph in their order."""
-        return self._nodes
 
     def encode_model(self, graph: bytes) -> bytes:
         """Return a model with the versions and functions of this model and another graph."""

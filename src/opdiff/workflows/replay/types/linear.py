@@ -77,7 +77,7 @@ def depthwise_convolution(graph: OnnxBuilder, call: Call) -> str:
     """Build `DepthwiseConv2D`, whose weights have one channel for each of the input, in either of two orders."""
     data, weight = call.operand(0), call.operand(1)
     shape = [weight.shape[0] * weight.shape[1], 1, *weight.shape[2:]]
-    kernel = graph.add("Reshape", [weight.tensor, graph.integers(shape)])
+    kernel = graph.reshape(weight.tensor, shape)
     return _convolve(graph, call, kernel, {**_window(call), "group": data.shape[1]})
 
 
@@ -88,7 +88,7 @@ def _convolve(graph: OnnxBuilder, call: Call, kernel: str, attributes: dict[str,
     result = graph.add("ConvInteger", [data.tensor, kernel], attributes)
     operands, scale = _without_scale(call)
     if len(operands) > 2:
-        bias = graph.add("Reshape", [operands[2].tensor, graph.integers([1, -1, 1, 1])])
+        bias = graph.reshape(operands[2].tensor, [1, -1, 1, 1])
         result = graph.add("Add", [result, graph.add("Cast", [bias], {"to": _INT32})])
     return _dequantized(graph, call, result, scale)
 
@@ -110,7 +110,7 @@ def _dequantized(graph: OnnxBuilder, call: Call, result: str, scale: Operand | N
 def _bias(graph: OnnxBuilder, call: Call, index: int) -> list[str]:
     if len(call.operands) <= index:
         return []
-    return [graph.add("Reshape", [call.operand(index).tensor, graph.integers([-1])])]
+    return [graph.reshape(call.operand(index).tensor, [-1])]
 
 
 class TransposedConvolution(Struct, frozen=True):
@@ -178,7 +178,7 @@ def fully_connected(graph: OnnxBuilder, call: Call) -> str:
     columns = weight.shape[0] if call.get("num_output", 0) == weight.shape[0] else weight.shape[-1]
     is_transposed = weight.shape[0] == columns and not call.get("transpose", default=False)
     rows = [columns, -1] if is_transposed else [-1, columns]
-    kernel = graph.add("Reshape", [weight.tensor, graph.integers(rows)])
+    kernel = graph.reshape(weight.tensor, rows)
     return graph.add("Gemm", [matrix, kernel, *_bias(graph, call, 2)], {"transB": int(is_transposed)})
 
 
@@ -220,7 +220,7 @@ def scaled(graph: OnnxBuilder, data: Operand, scale: Operand, *, is_squared: boo
         raise UnsupportedOperatorError(f"{factors.size} scales for a tensor of shape {list(data.shape)}")
     is_image = data.rank > 3 and factors.size > 1
     shape = [1, -1, *[1] * (data.rank - 2)] if is_image else [-1]
-    wide = graph.add("Reshape", [graph.constant(factors), graph.integers(shape)])
+    wide = graph.reshape(graph.constant(factors), shape)
     return graph.add("Mul", [graph.add("Cast", [data.tensor], {"to": _FLOAT}), wide])
 
 

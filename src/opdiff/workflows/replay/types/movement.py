@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.workflows.replay.types.call import UnsupportedOperatorError
+from opdiff.workflows.replay.types.elementwise import plain
 
 if TYPE_CHECKING:
     from opdiff.workflows.golden.onnx_encoder import Attribute
@@ -48,7 +49,7 @@ def transpose(graph: OnnxBuilder, call: Call) -> str:
 
 def reshape(graph: OnnxBuilder, call: Call) -> str:
     """Build operators that change the shape only."""
-    return graph.add("Reshape", [call.operand(0).tensor, graph.integers(call.output_shapes[0])])
+    return graph.reshape(call.operand(0).tensor, call.output_shapes[0])
 
 
 def pad(graph: OnnxBuilder, call: Call) -> str:
@@ -63,7 +64,7 @@ def pad(graph: OnnxBuilder, call: Call) -> str:
         flat = [*flat[::2], *flat[1::2]]
     inputs = [call.operand(0).tensor, graph.integers(flat)]
     if len(call.operands) > 2 and mode == "constant":
-        inputs.append(graph.add("Reshape", [call.operand(2).tensor, graph.integers([])]))
+        inputs.append(graph.reshape(call.operand(2).tensor, []))
     return graph.add("Pad", inputs, {"mode": mode})
 
 
@@ -79,13 +80,8 @@ def unpack(graph: OnnxBuilder, call: Call) -> list[str]:
 
 def fill(graph: OnnxBuilder, call: Call) -> str:
     """Build `Fill`: one number everywhere."""
-    number = graph.add("Reshape", [call.operand(1).tensor, graph.integers([])])
+    number = graph.reshape(call.operand(1).tensor, [])
     return graph.add("Expand", [number, graph.integers(call.output_shapes[0])])
-
-
-def shape(graph: OnnxBuilder, call: Call) -> str:
-    """Build `Shape`."""
-    return graph.add("Shape", [call.operand(0).tensor])
 
 
 def tile(graph: OnnxBuilder, call: Call) -> str:
@@ -210,7 +206,7 @@ MOVEMENT: dict[str, Builder] = {
     "GatherV2": gather, "GatherV2D": gather, "Identity": reshape, "IndexByTensor": index_by_tensor,
     "MaskedFill": masked_fill, "Pack": pack, "Pad": pad, "PadD": pad, "PadV3": pad, "PadV3D": pad, "Reshape": reshape,
     "Resize": resize, "ResizeBilinearV2": bilinear, "ResizeBilinearV2D": bilinear, "ResizeNearestNeighborV2": nearest,
-    "ResizeNearestNeighborV2D": nearest, "Shape": shape, "Slice": slices, "SliceD": slices, "Split": split,
+    "ResizeNearestNeighborV2D": nearest, "Shape": plain("Shape"), "Slice": slices, "SliceD": slices, "Split": split,
     "SplitD": split, "SplitV": split, "SplitVD": split, "Squeeze": reshape, "SqueezeV2": reshape,
     "StridedSlice": strided_slice, "StridedSliceD": strided_slice, "StridedSliceV2": strided_slice_v2,
     "SyncResizeBilinearV2": bilinear, "TensorMove": reshape, "Tile": tile, "TileD": tile, "TransData": reshape,

@@ -13,9 +13,8 @@ from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
-from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.replay.attributes import read_attributes, with_attributes
-from opdiff.workflows.replay.encoded_model import EncodedNode
+from opdiff.workflows.replay.encoded_model import added_node
 from opdiff.workflows.replay.variants.variant import Variant
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
     from opdiff.core.reasons import Reason
+    from opdiff.workflows.replay.encoded_model import EncodedNode
     from opdiff.workflows.replay.subgraph import Subgraph
     from opdiff.workflows.replay.variants.variant import Computation
 
@@ -91,7 +91,7 @@ def without_bias(computation: Computation) -> Iterator[Variant]:
 def _without_shift(computation: Computation, node: EncodedNode) -> Subgraph:
     """Return the subgraph with a normalization that scales only: mean and offset are differences of equal numbers."""
     data, gamma, beta, mean, variance = node.inputs
-    zeros = [EncodedNode("", "Sub", (name, name), (f"opdiff:zero:{name}",)) for name in dict.fromkeys((beta, mean))]
+    zeros = [added_node("Sub", (name, name), f"opdiff:zero:{name}") for name in dict.fromkeys((beta, mean))]
     inputs = (data, gamma, f"opdiff:zero:{beta}", f"opdiff:zero:{mean}", variance)
     return computation.with_node(node, *zeros, replace(node, inputs=inputs))
 
@@ -139,7 +139,7 @@ def _with_transpose(computation: Computation, node: EncodedNode, position: int, 
     source = node.inputs[position]
     order = (*range(rank - 2), rank - 1, rank - 2)
     moved = f"opdiff:transposed:{source}"
-    transpose = EncodedNode("", "Transpose", (source,), (moved,), (onnx.attribute("perm", order),))
+    transpose = added_node("Transpose", (source,), moved, perm=order)
     inputs = tuple(moved if number == position else name for number, name in enumerate(node.inputs))
     return computation.with_node(node, transpose, replace(node, inputs=inputs))
 

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
-from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.replay.attributes import read_attributes, with_attributes
-from opdiff.workflows.replay.encoded_model import EncodedNode
+from opdiff.workflows.replay.encoded_model import added_node
 from opdiff.workflows.replay.variants.variant import Variant
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.reasons import Reason
     from opdiff.workflows.golden.onnx_encoder import Attribute
+    from opdiff.workflows.replay.encoded_model import EncodedNode
     from opdiff.workflows.replay.variants.variant import Computation
 
     Given = Mapping[str, Attribute]
@@ -52,10 +52,10 @@ def padded_otherwise(computation: Computation) -> Iterator[Variant]:
             continue
         name = f"opdiff:padded:{node.outputs[0]}"
         whole = (0, 0, *pads[:rank], 0, 0, *pads[rank:])
-        constant = EncodedNode("", "Constant", (), (f"{name}:pads",), (onnx.attribute("value_ints", whole),))
+        constant = added_node("Constant", (), f"{name}:pads", value_ints=whole)
         unpadded = with_attributes(computation.encoded, node, {"pads": (0,) * 2 * rank})
         for mode in ("edge", "reflect"):
-            pad = EncodedNode("", "Pad", (node.inputs[0], f"{name}:pads"), (name,), (onnx.attribute("mode", mode),))
+            pad = added_node("Pad", (node.inputs[0], f"{name}:pads"), name, mode=mode)
             changed = replace(unpadded, inputs=(name, *node.inputs[1:]))
             subgraph = computation.with_node(node, constant, pad, changed)
             yield Variant(ErrorKind.PADDING, _reason(node, {"padding": mode}), subgraph)
