@@ -14,12 +14,15 @@ from dump_files import TIME, add, dump, tensor
 from onnx_models import plain_run, write
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
+from opdiff.workflows.replay.options import ReplayOptions
+from opdiff.workflows.replay.pipeline import replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from opdiff.core.dtypes import DType
+    from opdiff.core.replay import Replay
     from opdiff.sample.container import EncodedTensor
 
     Array = np.ndarray[Any, Any]
@@ -104,6 +107,11 @@ class DeviceRun:
         described += [self._run(operator) for operator in self.operators]
         self.rules.write_text(json.dumps({"name": "m", "graph": [{"name": "g", "op": described}]}))
         return self
+
+    def replay(self, target: Path | None = None, **options: Any) -> list[Replay]:
+        """Compute operators of the dump again by the model, or of a dump that was moved to `target`."""
+        wanted = ReplayOptions(str(target or self.npu), str(self.rules), str(self.model), **options)
+        return list(replay(wanted, lambda _done, _total: None))
 
     def rounded(self, array: Array) -> Array:
         """Numbers in the type of the device, as float32."""

@@ -9,10 +9,8 @@ import pytest
 
 from cluster_processes import HOSTS, running_cluster
 from command_line import run
-from device_runs import DeviceRun, Fused
 from fault_injection.evaluation import ALL_NETWORKS, DEPTHS, DTYPES
 from fault_injection.faults import inject
-from onnx_models import golden
 from opdiff.core.comparison import Mode
 from opdiff.core.errors import InputError
 from opdiff.sample.directory import golden_files, sample_in, target_files, write_files
@@ -24,23 +22,20 @@ from opdiff.workflows.replay import on_workers
 from opdiff.workflows.replay.golden_values import GoldenValues
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
-from planted_changes import without_residual
-from residual_network import device_run, image
+from residual_network import run_without_residual
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cluster_processes import ClusterProcesses
+    from device_runs import DeviceRun
     from opdiff.core.comparison import Comparison
     from opdiff.sample.directory import Sample
 
 
 @pytest.fixture
 def device(tmp_path: Path) -> DeviceRun:
-    """A run without the residual sum, and golden data."""
-    made = device_run(tmp_path, Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=without_residual))
-    golden(made.model, tmp_path / "golden", inputs=image())
-    return made
+    return run_without_residual(tmp_path)
 
 
 def refuse(*_arguments: object) -> None:

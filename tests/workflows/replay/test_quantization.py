@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 import pytest
 
 from device_runs import DeviceRun, Fused
@@ -16,6 +15,7 @@ from onnx_models import model, node, value, weight, write
 from opdiff.core.reasons import Language, render
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
+from planted_changes import set_weight
 from typed_operators import Array, Case, encode_attribute, encoded, half, onnx_result, replay_case
 
 if TYPE_CHECKING:
@@ -187,18 +187,6 @@ WEIGHTS = {
 }  # fmt: skip
 
 
-def set_weight(name: str, change: Callable[[Array], Array]) -> Callable[[Any], None]:
-    """A change: another weight."""
-
-    def apply(part: Any) -> None:
-        for item in part.graph.initializer:
-            if item.name == name:
-                array = onnx.numpy_helper.to_array(item)
-                item.CopyFrom(onnx.numpy_helper.from_array(np.asarray(change(array), array.dtype), name))
-
-    return apply
-
-
 def one_scale(array: Array) -> Array:
     return np.where(np.arange(array.size) == 6, array * 1.5, array)
 
@@ -206,8 +194,7 @@ def one_scale(array: Array) -> Array:
 def replay_model(folder: Path, quant: Fused, conv: Fused) -> list[Replay]:
     weights = [weight(name, np.asarray(array)) for name, array in WEIGHTS.items()]
     made = model(NODES, [value("x", [1, 8, 9, 9])], weights=weights)
-    run = DeviceRun(folder, made, {"x": 2 * half(1, 8, 9, 9)}, (quant, conv)).write()
-    return list(replay(ReplayOptions(str(run.npu), str(run.rules), str(run.model)), lambda _done, _total: None))
+    return DeviceRun(folder, made, {"x": 2 * half(1, 8, 9, 9)}, (quant, conv)).write().replay()
 
 
 QUANT_OPERATOR = Fused("quant", "AscendQuant", ("quant",))
