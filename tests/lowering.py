@@ -123,15 +123,12 @@ class Lowering:
         return self.reshape(source, list(order.shape))
 
     def reshape(self, x: GeTensor, shape: Sequence[int], *, described: bool = True) -> GeTensor:
-        new_shape = np.array(shape, np.int64)
-        return self.net.op(
-            "Reshape", {"x": x, "shape": new_shape}, x.array.reshape(shape), described=described
-        ).outputs[0]
+        inputs = {"x": x, "shape": np.array(shape, np.int64)}
+        return self._one("Reshape", inputs, x.array.reshape(shape), described=described)
 
     def transposed(self, x: GeTensor, perm: Sequence[int]) -> GeTensor:
-        return self._one(
-            "Transpose", {"x": x, "perm": np.array(perm, np.int64)}, np.ascontiguousarray(x.array.transpose(perm))
-        )
+        inputs = {"x": x, "perm": np.array(perm, np.int64)}
+        return self._one("Transpose", inputs, np.ascontiguousarray(x.array.transpose(perm)))
 
     def cast(self, x: GeTensor, dtype: Any) -> GeTensor:
         kind = np.dtype(dtype)
@@ -155,9 +152,8 @@ class Lowering:
     def expand(self, x: GeTensor, shape: Sequence[int]) -> GeTensor:
         if x.array.shape == tuple(shape):
             return x
-        return self._one(
-            "BroadcastTo", {"x": x, "shape": np.array(shape, np.int64)}, np.broadcast_to(x.array, shape).copy()
-        )
+        inputs = {"x": x, "shape": np.array(shape, np.int64)}
+        return self._one("BroadcastTo", inputs, np.broadcast_to(x.array, shape).copy())
 
     def _unsafe_view(self, x: GeTensor, shape: Sequence[int]) -> GeTensor:
         return self.reshape(x, shape)
@@ -208,7 +204,7 @@ class Lowering:
         if a.array.dtype == np.float16 and c.array.ndim == 1:
             return self._matmul("MatMulV2", a, b, c)
         product = self._matmul("MatMulV2", a, b)
-        scaled = self.net.op("Mul", {"x1": product, "x2": one}, product.array, described=False).outputs[0]
+        scaled = self._one("Mul", {"x1": product, "x2": one}, product.array, described=False)
         return self._one("Add", {"x1": scaled, "x2": c}, scaled.array + c.array)
 
     def baddbmm(self, c: GeTensor, a: GeTensor, b: GeTensor) -> GeTensor:
@@ -236,10 +232,10 @@ class Lowering:
     def mul(self, a: Any, b: Any, result: AnyArray) -> GeTensor:
         if not isinstance(b, GeTensor) and result.dtype == np.float16:
             made = self._one("Muls", {"x": a}, (a.array * b).astype(np.float16))
-            return self.net.op("Cast", {"x": made}, made.array, dst_type=1).outputs[0]
+            return self._one("Cast", {"x": made}, made.array, dst_type=1)
         made = self._binary("Mul", a, b, np.multiply, result.dtype)
         made.described = False
-        return self.net.op("Cast", {"x": made}, made.array, dst_type=TYPE_NUMBERS[str(result.dtype)]).outputs[0]
+        return self._one("Cast", {"x": made}, made.array, dst_type=TYPE_NUMBERS[str(result.dtype)])
 
     def _softmax(self, x: GeTensor, axis: int = -1) -> GeTensor:
         return self._unary("SoftmaxV2", x, lambda array: fx_kernels.softmax(array, axis))
@@ -252,9 +248,8 @@ class Lowering:
 
     def native_layer_norm(self, x: GeTensor, shape: Any, gamma: GeTensor, beta: GeTensor, eps: float) -> list[GeTensor]:
         inputs = {"x": x, "normalized_shape": np.array(shape, np.int64), "gamma": gamma, "beta": beta}
-        return self.net.op(
-            "LayerNormV4", inputs, *fx_kernels.layer_norm(x.array, shape, gamma.array, beta.array, eps)
-        ).outputs
+        results = fx_kernels.layer_norm(x.array, shape, gamma.array, beta.array, eps)
+        return self.net.op("LayerNormV4", inputs, *results).outputs
 
     def native_group_norm(self, x: GeTensor, gamma: GeTensor, beta: GeTensor, n: int, c: int, hw: int, group: int,
                           eps: float) -> list[GeTensor]:  # fmt: skip
@@ -268,15 +263,13 @@ class Lowering:
         return self._one("GatherV2", {"x": w, "indices": index, "axis": np.array([0], np.int64)}, w.array[index.array])
 
     def gather(self, x: GeTensor, dim: int, index: GeTensor) -> GeTensor:
-        return self._one(
-            "GatherElements", {"x": x, "index": index}, np.take_along_axis(x.array, index.array, dim), dim=dim
-        )
+        made = np.take_along_axis(x.array, index.array, dim)
+        return self._one("GatherElements", {"x": x, "index": index}, made, dim=dim)
 
     def index(self, x: GeTensor, indices: list[GeTensor]) -> GeTensor:
         promoted = {f"indices{number}": self.cast(index, np.int64) for number, index in enumerate(indices)}
-        return self._one(
-            "IndexByTensor", {"x": x, **promoted}, x.array[tuple(item.array for item in promoted.values())]
-        )
+        made = x.array[tuple(item.array for item in promoted.values())]
+        return self._one("IndexByTensor", {"x": x, **promoted}, made)
 
     def index_put(self, x: GeTensor, indices: list[GeTensor], values: GeTensor) -> GeTensor:
         coordinates = np.stack([item.array for item in indices], -1)
@@ -314,9 +307,8 @@ class Lowering:
         coordinates = np.full(x.array.shape, index, np.int64)
         indices = self._one("BroadcastTo", {"x": np.int64(index), "shape": shape}, coordinates)
         wide = self._one("ExpandDims", {"x": src, "axis": np.int64(dim)}, np.expand_dims(src.array, dim))
-        repeated = self._one(
-            "BroadcastTo", {"x": wide, "shape": shape}, np.broadcast_to(wide.array, x.array.shape).copy()
-        )
+        made = np.broadcast_to(wide.array, x.array.shape).copy()
+        repeated = self._one("BroadcastTo", {"x": wide, "shape": shape}, made)
         inputs = {"data": x, "indices": indices, "updates": repeated}
         return self._one("ScatterElements", inputs, fx_kernels.select_scatter(x.array, src.array, dim, index), axis=dim)
 
