@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from fault_injection.deception_cases import Case, Network, faulty_networks, write_run
 from fault_injection.evaluation import REPLAYED
-from fault_injection.misleading_runs import misleading_runs
+from fault_injection.misleading_runs import Case, Network, faulty_networks, misleading_runs, write_run
 from opdiff.api import CompareOptions, compare
 from opdiff.core.errors import OpdiffError
 from opdiff.report.answer_json import make_answer

@@ -9,11 +9,9 @@ import pytest
 
 from cluster_processes import HOSTS, running_cluster
 from command_line import run
-from fault_injection.evaluation import ALL_NETWORKS, DEPTHS, DTYPES
-from fault_injection.faults import inject
+from fault_injection.evaluation import Case, write_faulty_run
 from opdiff.core.comparison import Mode
 from opdiff.core.errors import InputError
-from opdiff.sample.directory import golden_files, sample_in, target_files, write_files
 from opdiff.workflows.cluster import find_cluster
 from opdiff.workflows.compare.lazy_pairs import LazyPairs
 from opdiff.workflows.compare.options import CompareOptions
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from cluster_processes import ClusterProcesses
     from device_runs import DeviceRun
     from opdiff.core.comparison import Comparison
-    from opdiff.sample.directory import Sample
 
 
 @pytest.fixture
@@ -194,7 +191,7 @@ def test_golden_values_confirm_a_computation_by_types(
     processes: ClusterProcesses, tmp_path: Path, golden_host: str
 ) -> None:
     """A worker of the dump's host computes; golden values of another host come from there."""
-    files = write_faulty(tmp_path / "run")
+    files, _ = write_faulty_run(str(tmp_path / "run"), Case("residual", "fp16", 24, "no activation", "middle"))
     here = compared(files.target, files.golden, files.rules)
     sides = [files.target, files.golden]
     for number, host in enumerate(("npu-1", golden_host)) if golden_host else ():
@@ -210,7 +207,7 @@ def test_golden_values_that_workers_do_not_have(
     processes: ClusterProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client computes."""
-    files = write_faulty(tmp_path / "run")
+    files, _ = write_faulty_run(str(tmp_path / "run"), Case("residual", "fp16", 24, "no activation", "middle"))
     here = compared(files.target, files.golden, files.rules)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("opdiff.core.filesystem.realpath", lambda path: path)
@@ -221,15 +218,6 @@ def test_golden_values_that_workers_do_not_have(
         there = list(replay(options, lambda _done, _total: None, cluster, GoldenValues(LazyPairs(pairs))))
     assert sorted(map(repr, there)) == sorted(map(repr, here.replays))
     assert "guilty" in {item.verdict for item in there}
-
-
-def write_faulty(folder: Path) -> Sample:
-    """Write a run without one activation, and its golden data."""
-    sound = ALL_NETWORKS["residual"](24, DTYPES["fp16"])
-    faulty = inject(sound, "no activation", DEPTHS["middle"])
-    assert faulty is not None
-    write_files(str(folder), golden_files(sound) | target_files(faulty.network))
-    return sample_in(str(folder))
 
 
 def compared(target: str, golden_folder: str, rules: str, **options: Any) -> Comparison:
