@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cluster_processes import HOSTS, running_cluster
+from cluster_processes import HOSTS, refuse, running_cluster
 from command_line import run
 from fault_injection.evaluation import Case, write_faulty_run
 from opdiff.core.comparison import Mode
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
 @pytest.fixture
 def device(tmp_path: Path) -> DeviceRun:
     return run_without_residual(tmp_path)
-
-
-def refuse(*_arguments: object) -> None:
-    """Stand for what only workers may do."""
-    raise AssertionError("computed by the client")
 
 
 @pytest.mark.parametrize("with_model", [True, False], ids=["by_model", "by_type"])

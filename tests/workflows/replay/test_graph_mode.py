@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from cluster_processes import refuse
 from command_line import run
 from graph_dumps import GraphCase
 from opdiff.core.comparison import Mode
@@ -340,11 +341,6 @@ def test_dump_that_not_all_workers_have(
     assert there.code == here.code == 0, there
     assert there.out == here.out
     assert {item["verdict"] for item in here.json} >= {"guilty", "innocent"}
-
-
-def refuse(*_arguments: object) -> None:
-    """Stand for what only workers may do."""
-    raise AssertionError("computed by the client")
 
 
 def test_workers_of_a_host_replay_its_dump(

@@ -15,8 +15,7 @@ from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.dump_index import DumpIndex
 from opdiff.read.dump import read_dump
-from opdiff.workflows.bundle.contents import Contents, OperatorRecord
-from opdiff.workflows.bundle.readme import readme_text
+from opdiff.workflows.bundle.contents import Contents, OperatorRecord, readme_text
 from opdiff.workflows.compare.inputs import ComparisonProblem
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.options import CompareOptions

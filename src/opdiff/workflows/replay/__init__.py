@@ -8,7 +8,7 @@ options, proof ──► pipeline ──► dumped_values ──┬──► ope
 
 - Which operators: `options`, `proof`, `graph_proof`.
 - What was dumped: `pipeline`, `dumped_values`, `golden_values`.
-- By the original model: `encoded_model`, `attributes`, `original_types`, `subgraph`, `arithmetic`, `operator_replay`.
+- By the original model: `encoded_model`, `attributes`, `original_types`, `arithmetic`, `operator_replay`.
 - Without the model, by types and attributes: `type_replay`, `fused_types`, `types/`.
 - Graph mode: `graph_units`, `graph_replay`, `compiled_graph`.
 - The error and its cause: `own_error`, `causes`, `variants/`.

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from opdiff.core.dtypes import DType
     from opdiff.core.tensor import Shape
     from opdiff.workflows.golden.runtime import FedInput
-    from opdiff.workflows.replay.encoded_model import EncodedModel, EncodedNode
+    from opdiff.workflows.replay.encoded_model import EncodedModel, EncodedNode, Subgraph
     from opdiff.workflows.replay.original_types import OriginalType
-    from opdiff.workflows.replay.subgraph import Subgraph
 
 FLOAT16_ELEMENTS = {dtypes.FLOAT16: 10, dtypes.BFLOAT16: 16}
 """Numbers of 16-bit float types in ONNX."""

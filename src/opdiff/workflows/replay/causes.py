@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.replay import ReplayedOutput
     from opdiff.workflows.golden.runtime import FedInput
+    from opdiff.workflows.replay.encoded_model import Subgraph
     from opdiff.workflows.replay.operator_replay import OperatorReplay
     from opdiff.workflows.replay.own_error import Allowance
-    from opdiff.workflows.replay.subgraph import Subgraph
     from opdiff.workflows.replay.variants.outputs import OutputVariant
     from opdiff.workflows.replay.variants.variant import Variant
 
@@ -179,7 +179,9 @@ class _Search:
                 yield found
 
     def _try(self, variant: Variant) -> _Tried | None:
-        feeds = [replace(item, codes=self._changed(variant, item)) for item in self._feeds]
+        feeds, change = self._feeds, variant.change_input
+        if change is not None:
+            feeds = [replace(item, codes=np.asarray(change(item.name, item.codes))) for item in feeds]
         results = self._compute(variant.subgraph, feeds)
         if results is None or any(results[name].shape != array.shape for name, array in self._baseline.items()):
             return None
@@ -195,10 +197,6 @@ class _Search:
         found = [(results[name].ravel(), expected.ravel()) for name, expected in self._baseline.items()]
         errors = [np.linalg.norm(one - two) / (np.linalg.norm(two) or np.inf) for one, two in found]
         self._narrow.append((variant.reason, float(max(errors))))
-
-    @staticmethod
-    def _changed(variant: Variant, item: FedInput) -> AnyArray:
-        return item.codes if variant.change_input is None else np.asarray(variant.change_input(item.name, item.codes))
 
     def _error(self, name: str, result: AnyArray) -> tuple[float, float]:
         value = self._replay.output_of(name)

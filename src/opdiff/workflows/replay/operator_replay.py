@@ -20,8 +20,8 @@ from opdiff.judge.limits import coarser
 from opdiff.pair.trace import FORWARDING_TYPES
 from opdiff.workflows.golden.runtime import FedInput, Runner
 from opdiff.workflows.replay.causes import find_cause
+from opdiff.workflows.replay.encoded_model import Subgraph, find_subgraph
 from opdiff.workflows.replay.own_error import Difference, allowance_of, as_device, difference
-from opdiff.workflows.replay.subgraph import Subgraph, find_subgraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
     from opdiff.core.reasons import Reason
-    from opdiff.workflows.replay.encoded_model import EncodedNode
-    from opdiff.workflows.replay.subgraph import Subgraph
+    from opdiff.workflows.replay.encoded_model import EncodedNode, Subgraph
     from opdiff.workflows.replay.variants.variant import Computation
 
 ACTIVATIONS = frozenset({

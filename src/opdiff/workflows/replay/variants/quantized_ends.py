@@ -15,8 +15,7 @@ from opdiff.workflows.replay.variants.variant import Variant
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from opdiff.workflows.replay.encoded_model import EncodedNode
-    from opdiff.workflows.replay.subgraph import Subgraph
+    from opdiff.workflows.replay.encoded_model import EncodedNode, Subgraph
     from opdiff.workflows.replay.variants.variant import Computation
 
 _ROUNDING = frozenset({"Round", "Floor", "Ceil"})
