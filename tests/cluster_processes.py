@@ -105,3 +105,8 @@ def running_hosts(folder: Path) -> Iterator[ClusterProcesses]:
     """Start a worker for each of `HOSTS`, in a cluster in which a task does not survive its worker."""
     with running_cluster(folder, *HOSTS, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as found:
         yield found
+
+
+def refuse(*_arguments: object) -> None:
+    """Stand for what only workers may do."""
+    raise AssertionError("computed by the client")

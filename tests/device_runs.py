@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,19 +13,22 @@ from dump_files import TIME, add, dump, tensor
 from onnx_models import plain_run, write
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
+from opdiff.workflows.replay.options import ReplayOptions
+from opdiff.workflows.replay.pipeline import replay
+from rule_files import described, described_output, write_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from opdiff.core.dtypes import DType
+    from opdiff.core.replay import Replay
     from opdiff.sample.container import EncodedTensor
 
     Array = np.ndarray[Any, Any]
     Change = Callable[[Any], None]
 
 _TYPE_NAMES = {dtypes.FLOAT16: "DT_FLOAT16", dtypes.FLOAT32: "DT_FLOAT", dtypes.BFLOAT16: "DT_BF16"}
-
 # Types with parameters that devices keep in float32.
 _EXACT = {"BatchNormalization", "Resize", "Clip", "Pow", "QuantizeLinear", "DequantizeLinear"}
 _QUANTIZED = {"int8": dtypes.INT8, "uint8": dtypes.UINT8, "int32": dtypes.INT32}
@@ -100,10 +102,14 @@ class DeviceRun:
         """Run all operators and write the model, the rules and the dump."""
         write(self.model, self.made)
         self.tensors = {name: self.rounded(array) for name, array in self.inputs.items()}
-        described = [self._described(Fused(name, "Data", (name,)), (), (name,)) for name in self.inputs]
-        described += [self._run(operator) for operator in self.operators]
-        self.rules.write_text(json.dumps({"name": "m", "graph": [{"name": "g", "op": described}]}))
+        inputs = [self._described(Fused(name, "Data", (name,)), (), (name,)) for name in self.inputs]
+        write_rules(self.rules, [*inputs, *map(self._run, self.operators)])
         return self
+
+    def replay(self, target: Path | None = None, **options: Any) -> list[Replay]:
+        """Compute operators of the dump again by the model, or of a dump that was moved to `target`."""
+        wanted = ReplayOptions(str(target or self.npu), str(self.rules), str(self.model), **options)
+        return list(replay(wanted, lambda _done, _total: None))
 
     def rounded(self, array: Array) -> Array:
         """Numbers in the type of the device, as float32."""
@@ -179,29 +185,9 @@ class DeviceRun:
         return tensor(array, dtype, self.layout if array.ndim == 4 else "ND")
 
     def _described(self, operator: Fused, inputs: Sequence[str], results: Sequence[str]) -> dict[str, Any]:
-        return {
-            "name": operator.name,
-            "type": operator.op_type,
-            "input": list(inputs),
-            "attr": [_attr("_datadump_original_op_names", {"list": {"s": list(operator.originals), "val_type": 1}})],
-            "output_desc": [
-                self._described_output(operator.originals[-1], index, self.tensors[name].shape)
-                for index, name in enumerate(results)
-            ],
-        }
-
-    def _described_output(self, origin: str, index: int, shape: Sequence[int]) -> dict[str, Any]:
-        attributes = [
-            _attr("_datadump_origin_name", {"s": origin}),
-            _attr("_datadump_origin_output_index", {"i": index}),
-            _attr("_datadump_origin_format", {"s": "NCHW" if len(shape) == 4 else "ND"}),
-            _attr("origin_shape", {"list": {"i": list(shape), "val_type": 2}}),
-        ]
-        return {"dtype": _TYPE_NAMES[self.dtype], "shape": {"dim": list(shape)}, "attr": attributes}
-
-
-def _attr(key: str, value: dict[str, Any]) -> dict[str, Any]:
-    return {"key": key, "value": value}
+        last, dtype = operator.originals[-1], _TYPE_NAMES[self.dtype]
+        outputs = [described_output(last, self.tensors[name].shape, index, dtype) for index, name in enumerate(results)]
+        return described(operator.name, operator.op_type, inputs, operator.originals, outputs=outputs)
 
 
 def _constant(node: Any) -> Array:

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fx_kernels import FX
-from ge_operators import GeOp, GeTensor
-from lowering import MOVING, Lowering
+from lowering import MOVING, GeOp, GeTensor, Lowering
 from opdiff.sample.golden import npy_file
 from opdiff.sample.graph_mode import ge_dump
 from opdiff.sample.names import DumpName, fx_name
@@ -36,6 +34,12 @@ FX_TIME = 20_251_017_071_211_000_000
 _GE_TYPES = {
     "float32": "DT_FLOAT", "float16": "DT_FLOAT16", "int64": "DT_INT64", "int32": "DT_INT32", "bool": "DT_BOOL",
     "uint8": "DT_UINT8",
+}  # fmt: skip
+_OVERLOADS = {
+    "add": "Tensor", "clamp": "Tensor", "div": "Tensor", "eq": "Scalar", "gt": "Tensor", "index": "Tensor",
+    "lerp": "Tensor", "max": "dim", "mean": "dim", "mul": "Tensor", "pow": "Tensor_Scalar", "rsub": "Scalar",
+    "scatter": "src", "select": "int", "slice": "Tensor", "split": "Tensor", "sub": "Tensor", "sum": "dim_IntList",
+    "transpose": "int", "unbind": "int", "where": "self",
 }  # fmt: skip
 _VIEWS = frozenset({"t", "view", "permute", "transpose"})
 
@@ -75,9 +79,9 @@ class Network:
         op.outputs.append(GeTensor(op, 0, array))
         return FxTensor(array, op.outputs[0])
 
-    def call(self, target: str, *args: Any, overload: str = "default", named: bool = True, **kwargs: Any) -> Any:
+    def call(self, target: str, *args: Any, named: bool = True, **kwargs: Any) -> Any:
         """Add an FX node: execute it, lower it, and record its files."""
-        node = self._unique(target if not target.endswith("_1") else target[:-2])
+        node, overload = self._unique(target), _OVERLOADS.get(target, "default")
         result = FX[target](*[_arrays(arg) for arg in args], **{key: _arrays(arg) for key, arg in kwargs.items()})
         if target in _VIEWS:
             assert isinstance(args[0], FxTensor)
@@ -103,10 +107,7 @@ class Network:
     def _lowered(self, target: str, name: str, args: Any, kwargs: Any, result: Any) -> Any:
         lowered = [self._made(arg) for arg in args]
         more = {key: self._made(arg) for key, arg in kwargs.items()}
-        converter = getattr(Lowering(self), target)
-        if "result" in signature(converter).parameters:
-            more["result"] = result
-        outputs = converter(*lowered, **more)
+        outputs = Lowering(self).lower(target, lowered, more, result)
         listed = outputs if isinstance(outputs, list) else [outputs]
         if name:
             for index, output in enumerate(listed):

@@ -1,22 +1,35 @@
-"""Converters from FX to GE operators, modelled on TorchAir."""
+"""Operators of the graph engine (GE), and converters from FX to them, modelled on TorchAir."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import fx_kernels
 from fx_kernels import FX
-from ge_operators import TYPE_NUMBERS, GeTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lowered_graphs import Network
     from opdiff.core.codes import AnyArray
 
 
+TYPE_NUMBERS = {"float32": 0, "float16": 1, "int32": 3, "uint8": 4, "int64": 9, "bool": 12}
+# The input that operators update in place. The runtime dumps inputs after the operator.
+_UPDATED = {"InplaceIndexAdd": "var", "ScatterNdUpdate": "var", "Assign": "ref"}
+# FX operators that become one operator with the same operands: its type, and the names of its inputs.
+_DIRECT = {
+    "bmm": ("BatchMatMul", "x1 x2"), "clamp": ("ClipByValueV2", "x clip_value_min clip_value_max"),
+    "clone": ("Identity", "x"), "copy_": ("Assign", "ref value"), "lerp": ("Lerp", "start end weight"),
+    "mm": ("MatMul", "x1 x2"), "neg": ("Neg", "x"), "relu": ("Relu", "x"), "rsqrt": ("Rsqrt", "x"),
+    "sigmoid": ("Sigmoid", "x"), "silu": ("Swish", "x"), "tanh": ("Tanh", "x"),
+}  # fmt: skip
+# FX operators of two operands, tensors or numbers.
+_BINARY = {"div": "RealDiv", "eq": "Equal", "gt": "Greater", "pow": "Pow", "sub": "Sub"}
 MOVING = frozenset(
     {
         "Reshape", "Transpose", "Identity", "TensorMove", "Unsqueeze", "Squeeze", "Cast", "BroadcastTo", "ConcatV2",
@@ -26,11 +39,66 @@ MOVING = frozenset(
 )  # fmt: skip
 
 
+@dataclass(eq=False)
+class GeTensor:
+    """An output of an operator."""
+
+    op: GeOp
+    index: int
+    array: AnyArray
+    fx: str = ""
+    described: bool = True
+    # Whether the values differ from those of FX.
+    is_stand_in: bool = False
+
+    @property
+    def edge(self) -> str:
+        return f"{self.op.name}:{self.index}"
+
+
+@dataclass(eq=False)
+class GeOp:
+    """A GE operator; an input of `None` is optional and not connected."""
+
+    name: str
+    op_type: str
+    inputs: list[tuple[str, GeTensor | None]]
+    attributes: dict[str, Any]
+    outputs: list[GeTensor] = field(default_factory=list)
+    # FX names of the inputs when the operator was created.
+    input_fx: list[str] = field(default_factory=list)
+
+    @property
+    def output_name(self) -> str:
+        """The name of the output's descriptor: that of the input which is updated in place, if there is one."""
+        return _UPDATED.get(self.op_type, "y")
+
+    def dumped_inputs(self) -> Iterator[tuple[GeTensor, AnyArray, bool]]:
+        """The tensors that are fed, what the dump has of them, and whether that is the result already."""
+        for name, tensor in self.inputs:
+            if tensor is not None:
+                is_updated = name == self.output_name
+                yield tensor, self.outputs[0].array if is_updated else tensor.array, is_updated
+
+
 class Lowering:
     """One converter for each FX operator; `result` is the result of FX."""
 
     def __init__(self, network: Network) -> None:
         self.net = network
+
+    def lower(self, target: str, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Any:
+        """Return the GE tensor of an FX node, or a list of them."""
+        if target in _DIRECT:
+            op_type, names = _DIRECT[target]
+            inputs = dict(zip(names.split(), args, strict=True))
+            return self._one(op_type, inputs, FX[target](*(tensor.array for tensor in args)))
+        if target in _BINARY:
+            first, second = args
+            return self._binary(_BINARY[target], first, second, FX[target], result.dtype)
+        converter = getattr(self, target)
+        more = {"result": result} if "result" in signature(converter).parameters else {}
+        return converter(*args, **kwargs, **more)
 
     def _one(self, op_type: str, inputs: dict[str, Any], result: AnyArray, **attributes: Any) -> GeTensor:
         return self.net.op(op_type, inputs, result, **attributes).outputs[0]
@@ -55,15 +123,12 @@ class Lowering:
         return self.reshape(source, list(order.shape))
 
     def reshape(self, x: GeTensor, shape: Sequence[int], *, described: bool = True) -> GeTensor:
-        new_shape = np.array(shape, np.int64)
-        return self.net.op(
-            "Reshape", {"x": x, "shape": new_shape}, x.array.reshape(shape), described=described
-        ).outputs[0]
+        inputs = {"x": x, "shape": np.array(shape, np.int64)}
+        return self._one("Reshape", inputs, x.array.reshape(shape), described=described)
 
     def transposed(self, x: GeTensor, perm: Sequence[int]) -> GeTensor:
-        return self._one(
-            "Transpose", {"x": x, "perm": np.array(perm, np.int64)}, np.ascontiguousarray(x.array.transpose(perm))
-        )
+        inputs = {"x": x, "perm": np.array(perm, np.int64)}
+        return self._one("Transpose", inputs, np.ascontiguousarray(x.array.transpose(perm)))
 
     def cast(self, x: GeTensor, dtype: Any) -> GeTensor:
         kind = np.dtype(dtype)
@@ -74,10 +139,12 @@ class Lowering:
     def _promoted(self, x: Any, dtype: Any) -> Any:
         return self.cast(x, dtype) if isinstance(x, GeTensor) else np.asarray(x).astype(dtype)
 
-    def _binary(self, op_type: str, a: Any, b: Any, how: Callable[..., Any], dtype: Any, out: Any = None) -> GeTensor:
-        first, second = (self.net.constant(self._promoted(item, dtype)) for item in (a, b))
+    def _binary(self, op_type: str, a: Any, b: Any, how: Callable[..., Any], dtype: Any) -> GeTensor:
+        """Lower an operator of two operands, which are cast to the type of its result unless it compares them."""
+        common = a.array.dtype if dtype == np.bool_ else dtype
+        first, second = (self.net.constant(self._promoted(item, common)) for item in (a, b))
         result = np.asarray(how(first.array, second.array))
-        return self._one(op_type, {"x1": first, "x2": second}, result.astype(out or dtype))
+        return self._one(op_type, {"x1": first, "x2": second}, result.astype(dtype))
 
     def _unary(self, op_type: str, x: GeTensor, how: Callable[..., Any]) -> GeTensor:
         return self._one(op_type, {"x": x}, np.asarray(how(x.array)).astype(x.array.dtype))
@@ -85,12 +152,8 @@ class Lowering:
     def expand(self, x: GeTensor, shape: Sequence[int]) -> GeTensor:
         if x.array.shape == tuple(shape):
             return x
-        return self._one(
-            "BroadcastTo", {"x": x, "shape": np.array(shape, np.int64)}, np.broadcast_to(x.array, shape).copy()
-        )
-
-    def clone(self, x: GeTensor) -> GeTensor:
-        return self._unary("Identity", x, np.copy)
+        inputs = {"x": x, "shape": np.array(shape, np.int64)}
+        return self._one("BroadcastTo", inputs, np.broadcast_to(x.array, shape).copy())
 
     def _unsafe_view(self, x: GeTensor, shape: Sequence[int]) -> GeTensor:
         return self.reshape(x, shape)
@@ -100,9 +163,6 @@ class Lowering:
 
     def unsqueeze(self, x: GeTensor, dim: int) -> GeTensor:
         return self._one("Unsqueeze", {"x": x}, np.expand_dims(x.array, dim), axes=[dim])
-
-    def squeeze(self, x: GeTensor, dim: int) -> GeTensor:
-        return self._one("Squeeze", {"x": x}, np.squeeze(x.array, dim), axis=[dim])
 
     def slice(self, x: GeTensor, dim: int, start: int, end: int, step: int = 1, *, result: AnyArray) -> GeTensor:
         if result.shape == x.array.shape:
@@ -132,9 +192,6 @@ class Lowering:
     def unbind(self, x: GeTensor, dim: int = 0, *, result: list[AnyArray]) -> list[GeTensor]:
         return self.net.op("Unpack", {"x": x}, *FX["unbind"](x.array, dim), axis=dim, num=len(result)).outputs
 
-    def repeat(self, x: GeTensor, times: Sequence[int]) -> GeTensor:
-        return self._one("Tile", {"x": x, "multiples": np.array(times, np.int64)}, np.tile(x.array, times))
-
     def _matmul(
         self, op_type: str, a: GeTensor, b: GeTensor, bias: GeTensor | None = None, *, optional: bool = True
     ) -> GeTensor:
@@ -142,18 +199,12 @@ class Lowering:
         result = a.array @ b.array + (0 if bias is None else bias.array)
         return self._one(op_type, inputs, result.astype(a.array.dtype))
 
-    def mm(self, a: GeTensor, b: GeTensor) -> GeTensor:
-        return self._matmul("MatMul", a, b, optional=False)
-
-    def bmm(self, a: GeTensor, b: GeTensor) -> GeTensor:
-        return self._matmul("BatchMatMul", a, b, optional=False)
-
     def addmm(self, c: GeTensor, a: GeTensor, b: GeTensor) -> GeTensor:
         one = self.net.constant(np.ones((), a.array.dtype))
         if a.array.dtype == np.float16 and c.array.ndim == 1:
             return self._matmul("MatMulV2", a, b, c)
         product = self._matmul("MatMulV2", a, b)
-        scaled = self.net.op("Mul", {"x1": product, "x2": one}, product.array, described=False).outputs[0]
+        scaled = self._one("Mul", {"x1": product, "x2": one}, product.array, described=False)
         return self._one("Add", {"x1": scaled, "x2": c}, scaled.array + c.array)
 
     def baddbmm(self, c: GeTensor, a: GeTensor, b: GeTensor) -> GeTensor:
@@ -175,49 +226,16 @@ class Lowering:
         inputs = {"x1": first, "x2": second, "alpha": np.asarray(alpha, result.dtype)}
         return self._one("AxpyV2", inputs, (first.array + alpha * second.array).astype(result.dtype))
 
-    def sub(self, a: Any, b: Any, result: AnyArray) -> GeTensor:
-        return self._binary("Sub", a, b, np.subtract, result.dtype)
-
     def rsub(self, a: Any, b: Any, result: AnyArray) -> GeTensor:
         return self._binary("Sub", b, a, np.subtract, result.dtype)
 
     def mul(self, a: Any, b: Any, result: AnyArray) -> GeTensor:
         if not isinstance(b, GeTensor) and result.dtype == np.float16:
             made = self._one("Muls", {"x": a}, (a.array * b).astype(np.float16))
-            return self.net.op("Cast", {"x": made}, made.array, dst_type=1).outputs[0]
+            return self._one("Cast", {"x": made}, made.array, dst_type=1)
         made = self._binary("Mul", a, b, np.multiply, result.dtype)
         made.described = False
-        return self.net.op("Cast", {"x": made}, made.array, dst_type=TYPE_NUMBERS[str(result.dtype)]).outputs[0]
-
-    def div(self, a: Any, b: Any, result: AnyArray) -> GeTensor:
-        return self._binary("RealDiv", a, b, np.divide, result.dtype)
-
-    def pow(self, a: Any, b: Any, result: AnyArray) -> GeTensor:
-        return self._binary("Pow", a, b, np.power, result.dtype)
-
-    def gt(self, a: Any, b: Any) -> GeTensor:
-        return self._binary("Greater", a, b, np.greater, a.array.dtype, np.bool_)
-
-    def eq(self, a: Any, b: Any) -> GeTensor:
-        return self._binary("Equal", a, b, np.equal, a.array.dtype, np.bool_)
-
-    def neg(self, x: GeTensor) -> GeTensor:
-        return self._unary("Neg", x, np.negative)
-
-    def relu(self, x: GeTensor) -> GeTensor:
-        return self._unary("Relu", x, FX["relu"])
-
-    def sigmoid(self, x: GeTensor) -> GeTensor:
-        return self._unary("Sigmoid", x, FX["sigmoid"])
-
-    def tanh(self, x: GeTensor) -> GeTensor:
-        return self._unary("Tanh", x, np.tanh)
-
-    def silu(self, x: GeTensor) -> GeTensor:
-        return self._unary("Swish", x, FX["silu"])
-
-    def rsqrt(self, x: GeTensor) -> GeTensor:
-        return self._unary("Rsqrt", x, FX["rsqrt"])
+        return self._one("Cast", {"x": made}, made.array, dst_type=TYPE_NUMBERS[str(result.dtype)])
 
     def _softmax(self, x: GeTensor, axis: int = -1) -> GeTensor:
         return self._unary("SoftmaxV2", x, lambda array: fx_kernels.softmax(array, axis))
@@ -228,14 +246,10 @@ class Lowering:
     def sum(self, x: GeTensor, axes: Sequence[int], keep: int = 0) -> GeTensor:
         return self._one("ReduceSum", {"x": x, "axes": np.array(axes, np.int64)}, FX["sum"](x.array, axes, keep))
 
-    def cumsum(self, x: GeTensor, dim: int) -> GeTensor:
-        return self._one("Cumsum", {"x": x, "axis": np.int64(dim)}, x.array.cumsum(dim).astype(x.array.dtype))
-
     def native_layer_norm(self, x: GeTensor, shape: Any, gamma: GeTensor, beta: GeTensor, eps: float) -> list[GeTensor]:
         inputs = {"x": x, "normalized_shape": np.array(shape, np.int64), "gamma": gamma, "beta": beta}
-        return self.net.op(
-            "LayerNormV4", inputs, *fx_kernels.layer_norm(x.array, shape, gamma.array, beta.array, eps)
-        ).outputs
+        results = fx_kernels.layer_norm(x.array, shape, gamma.array, beta.array, eps)
+        return self.net.op("LayerNormV4", inputs, *results).outputs
 
     def native_group_norm(self, x: GeTensor, gamma: GeTensor, beta: GeTensor, n: int, c: int, hw: int, group: int,
                           eps: float) -> list[GeTensor]:  # fmt: skip
@@ -248,20 +262,14 @@ class Lowering:
     def embedding(self, w: GeTensor, index: GeTensor) -> GeTensor:
         return self._one("GatherV2", {"x": w, "indices": index, "axis": np.array([0], np.int64)}, w.array[index.array])
 
-    def index_select(self, x: GeTensor, dim: int, index: GeTensor) -> GeTensor:
-        inputs = {"x": x, "indices": index, "axis": np.array([dim], np.int64)}
-        return self._one("GatherV2", inputs, x.array.take(index.array, dim))
-
     def gather(self, x: GeTensor, dim: int, index: GeTensor) -> GeTensor:
-        return self._one(
-            "GatherElements", {"x": x, "index": index}, np.take_along_axis(x.array, index.array, dim), dim=dim
-        )
+        made = np.take_along_axis(x.array, index.array, dim)
+        return self._one("GatherElements", {"x": x, "index": index}, made, dim=dim)
 
     def index(self, x: GeTensor, indices: list[GeTensor]) -> GeTensor:
         promoted = {f"indices{number}": self.cast(index, np.int64) for number, index in enumerate(indices)}
-        return self._one(
-            "IndexByTensor", {"x": x, **promoted}, x.array[tuple(item.array for item in promoted.values())]
-        )
+        made = x.array[tuple(item.array for item in promoted.values())]
+        return self._one("IndexByTensor", {"x": x, **promoted}, made)
 
     def index_put(self, x: GeTensor, indices: list[GeTensor], values: GeTensor) -> GeTensor:
         coordinates = np.stack([item.array for item in indices], -1)
@@ -299,9 +307,8 @@ class Lowering:
         coordinates = np.full(x.array.shape, index, np.int64)
         indices = self._one("BroadcastTo", {"x": np.int64(index), "shape": shape}, coordinates)
         wide = self._one("ExpandDims", {"x": src, "axis": np.int64(dim)}, np.expand_dims(src.array, dim))
-        repeated = self._one(
-            "BroadcastTo", {"x": wide, "shape": shape}, np.broadcast_to(wide.array, x.array.shape).copy()
-        )
+        made = np.broadcast_to(wide.array, x.array.shape).copy()
+        repeated = self._one("BroadcastTo", {"x": wide, "shape": shape}, made)
         inputs = {"data": x, "indices": indices, "updates": repeated}
         return self._one("ScatterElements", inputs, fx_kernels.select_scatter(x.array, src.array, dim, index), axis=dim)
 
@@ -309,10 +316,6 @@ class Lowering:
         first, second = (self.net.constant(self._promoted(item, result.dtype)) for item in (a, b))
         made = np.where(condition.array, first.array, second.array)
         return self._one("SelectV2", {"condition": condition, "then": first, "else": second}, made)
-
-    def masked_fill(self, x: GeTensor, mask: GeTensor, value: float) -> GeTensor:
-        inputs = {"x": x, "mask": mask, "value": np.asarray(value, x.array.dtype)}
-        return self._one("MaskedFill", inputs, FX["masked_fill"](x.array, mask.array, value))
 
     def topk(self, x: GeTensor, k: int, dim: int = -1) -> list[GeTensor]:
         return self._ordered("TopKV2", {"k": np.int64(k)}, x, dim, lambda array: fx_kernels.topk(array, k))
@@ -342,12 +345,6 @@ class Lowering:
     def full(self, shape: Sequence[int], value: float, result: AnyArray) -> GeTensor:
         return self._one("Fill", {"dims": np.array(shape, np.int64), "value": np.float32(value)}, result)
 
-    def arange(self, end: int, result: AnyArray) -> GeTensor:
-        return self._one("Range", {"start": np.int64(0), "limit": np.int64(end), "delta": np.int64(1)}, result)
-
-    def copy_(self, x: GeTensor, y: GeTensor) -> GeTensor:
-        return self._one("Assign", {"ref": x, "value": y}, y.array.copy())
-
     def log_sigmoid_forward(self, x: GeTensor) -> list[GeTensor]:
         """The buffer is not computed: a copy of the input stands in for it, and has its name."""
         made = self._unary("LogSigmoid", x, lambda array: FX["log_sigmoid_forward"](array)[0])
@@ -371,16 +368,9 @@ class Lowering:
         convolved = self._one("Conv2D", {"x": wide, "filter": filters, "bias": bias, "offset_w": None}, made)
         return self._one("Squeeze", {"x": convolved}, np.squeeze(convolved.array, 2), axis=[2])
 
-    def clamp(self, x: GeTensor, low: GeTensor, high: GeTensor) -> GeTensor:
-        inputs = {"x": x, "clip_value_min": low, "clip_value_max": high}
-        return self._one("ClipByValueV2", inputs, np.clip(x.array, low.array, high.array))
-
     def addcmul(self, x: GeTensor, a: GeTensor, b: GeTensor) -> GeTensor:
         inputs = {"input_data": x, "x1": a, "x2": b, "value": np.ones((), x.array.dtype)}
         return self._one("Addcmul", inputs, FX["addcmul"](x.array, a.array, b.array))
-
-    def lerp(self, a: GeTensor, b: GeTensor, w: GeTensor) -> GeTensor:
-        return self._one("Lerp", {"start": a, "end": b, "weight": w}, FX["lerp"](a.array, b.array, w.array))
 
     def mix(self, a: GeTensor, b: GeTensor) -> GeTensor:
         """Lower an operator of unknown type with swapped inputs."""

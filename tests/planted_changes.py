@@ -1,4 +1,4 @@
-"""Small ONNX operators with one planted change, run as a device would and replayed with the model."""
+"""Faults of operators: changes of their part of the model or of their results; small operators to plant them in."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import numpy as np
 import onnx
 
 from device_runs import DeviceRun, Fused
-from onnx_models import model, value, weight
+from onnx_models import Array, model, node, value, weight
 from opdiff.core.dtypes import FLOAT16, DType
-from opdiff.workflows.replay.options import ReplayOptions
-from opdiff.workflows.replay.pipeline import replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +18,8 @@ if TYPE_CHECKING:
 
     from opdiff.core.replay import Replay
 
-Array = np.ndarray[Any, Any]
+    Change = Callable[[Any], None]
+    Spoil = Callable[[Array], Array]
 
 
 def normal(*shape: int, seed: int = 0) -> Array:
@@ -28,22 +27,37 @@ def normal(*shape: int, seed: int = 0) -> Array:
 
 
 @dataclass(frozen=True)
-class Case:
-    """An operator with a planted change, the kind of its cause, and a part of the sentence."""
+class Operator:
+    """The nodes that one operator is compiled from, and what they read."""
 
     nodes: list[Any]
     inputs: dict[str, Array]
-    kind: str
-    sentence: str
-    change: Callable[[Any], None] | None = None
-    spoil: Callable[[Array], Array] | None = None
     weights: dict[str, Array] = field(default_factory=dict)
     dtype: DType = FLOAT16
     opset: int = 17
 
+    def replay(self, folder: Path, change: Change | None = None, spoil: Spoil | None = None) -> Replay:
+        """Run the operator on a device, with a fault, and replay it with the model."""
+        inputs = [value(name, array.shape) for name, array in self.inputs.items()]
+        made = model(self.nodes, inputs, weights=[weight(*item) for item in self.weights.items()], opset=self.opset)
+        operator = Fused("op", self.nodes[0].op_type, tuple(item.name for item in self.nodes), change, spoil)
+        (found,) = DeviceRun(folder, made, self.inputs, (operator,), dtype=self.dtype).write().replay()
+        return found
 
-def attribute(name: str, new: Any) -> Callable[[Any], None]:
-    """A change of an attribute of the first node."""
+
+def single(
+    op_type: str, inputs: dict[str, Array], weights: dict[str, Array] | None = None, **attributes: Any
+) -> Operator:
+    """An operator of one node with the name of its type in lower case, which reads all inputs and weights in order."""
+    reads = " ".join([*inputs, *(weights or {})])
+    return Operator([node(op_type, reads, "z", op_type.lower(), **attributes)], inputs, weights or {})
+
+
+# Changes of a part of the model
+
+
+def attribute(name: str, new: Any) -> Change:
+    """Set an attribute of the first node."""
 
     def change(part: Any) -> None:
         kept = [item for item in part.graph.node[0].attribute if item.name != name]
@@ -53,39 +67,117 @@ def attribute(name: str, new: Any) -> Callable[[Any], None]:
     return change
 
 
-def identity(position: int) -> Callable[[Any], None]:
-    """A change: a node that passes its first input on."""
+def left_out(*positions: int) -> Change:
+    """Let nodes pass their first input on that is no weight."""
 
     def change(part: Any) -> None:
-        item = part.graph.node[position]
-        item.op_type = "Identity"
-        del item.input[1:], item.attribute[:]
+        weights = {item.name for item in part.graph.initializer}
+        for item in (part.graph.node[position] for position in positions):
+            kept = next(name for name in item.input if name not in weights)
+            item.op_type = "Identity"
+            del item.input[:], item.attribute[:]
+            item.input.append(kept)
 
     return change
 
 
-def zero_weight(name: str) -> Callable[[Any], None]:
-    """A change: a weight of zeros."""
+def set_weight(name: str, change: Spoil) -> Change:
+    """Change a weight."""
+
+    def apply(part: Any) -> None:
+        (item,) = (item for item in part.graph.initializer if item.name == name)
+        array = onnx.numpy_helper.to_array(item)
+        item.CopyFrom(weight(name, np.asarray(change(array), array.dtype)))
+
+    return apply
+
+
+def exchanged(part: Any) -> None:
+    """Reverse the operands of the first node."""
+    operands = list(part.graph.node[0].input)[::-1]
+    del part.graph.node[0].input[:]
+    part.graph.node[0].input.extend(operands)
+
+
+def prepend(part: Any, *nodes: Any) -> None:
+    """Add nodes before all others."""
+    changed = [onnx.NodeProto.FromString(item.SerializeToString()) for item in (*nodes, *part.graph.node)]
+    del part.graph.node[:]
+    part.graph.node.extend(changed)
+
+
+def constant(name: str, numbers: list[int]) -> Any:
+    return onnx.helper.make_node("Constant", [], [name], value_ints=numbers)
+
+
+def reversed_image(part: Any) -> None:
+    """Reverse the channels of the image: BGR in place of RGB."""
+    first = part.graph.node[0]
+    gather = node("Gather", f"{first.input[0]} order", "reversed", axis=1)
+    first.input[0] = "reversed"
+    prepend(part, constant("order", [2, 1, 0]), gather)
+
+
+def padded(mode: str) -> Change:
+    """Pad the image of the first node, a convolution, with other values than zeros."""
 
     def change(part: Any) -> None:
-        for item in part.graph.initializer:
-            if item.name == name:
-                item.CopyFrom(weight(name, np.zeros(tuple(item.dims), np.float32)))
+        first = part.graph.node[0]
+        pad = node("Pad", f"{first.input[0]} pads", "padded", mode=mode)
+        first.input[0] = "padded"
+        attribute("pads", [0, 0, 0, 0])(part)
+        prepend(part, constant("pads", [0, 0, 1, 1, 0, 0, 1, 1]), pad)
 
     return change
 
 
-def without_residual(part: Any) -> None:
-    """A change: the addition behind the first node passes its first operand on."""
-    part.graph.node[1].op_type = "Identity"
-    del part.graph.node[1].input[1:]
+def transposed_operand(position: int) -> Change:
+    """Transpose a matrix of the first node."""
+
+    def change(part: Any) -> None:
+        first = part.graph.node[0]
+        transpose = node("Transpose", first.input[position], "moved", perm=[1, 0])
+        first.input[position] = "moved"
+        prepend(part, transpose)
+
+    return change
 
 
-def replay_case(folder: Path, case: Case) -> Replay:
-    inputs = [value(name, array.shape) for name, array in case.inputs.items()]
-    made = model(case.nodes, inputs, weights=[weight(*item) for item in case.weights.items()], opset=case.opset)
-    names = tuple(item.name for item in case.nodes)
-    operator = Fused("op", case.nodes[0].op_type, names, case.change, case.spoil)
-    run = DeviceRun(folder, made, case.inputs, (operator,), dtype=case.dtype).write()
-    (found,) = replay(ReplayOptions(str(run.npu), str(run.rules), str(run.model)), lambda _done, _total: None)
-    return found
+def rounded_operands(part: Any) -> None:
+    """Round all operands of the first node to float16."""
+    first, steps = part.graph.node[0], []
+    for position, source in enumerate(list(first.input)):
+        narrow, wide = f"narrow{position}", f"wide{position}"
+        steps += [node("Cast", source, narrow, to=10), node("Cast", narrow, wide, to=1)]
+        first.input[position] = wide
+    prepend(part, *steps)
+
+
+# Changes of a result
+
+
+def as_nhwc(array: Array) -> Array:
+    return array.transpose(0, 2, 3, 1).reshape(array.shape)
+
+
+def swapped_channels(first: int, second: int) -> Spoil:
+    def change(array: Array) -> Array:
+        changed = array.copy()
+        changed[:, [first, second]] = array[:, [second, first]]
+        return changed
+
+    return change
+
+
+def foreign_channel(number: int) -> Spoil:
+    def change(array: Array) -> Array:
+        changed = array.copy()
+        changed[:, number] = normal(*changed[:, number].shape, seed=9)
+        return changed
+
+    return change
+
+
+def rough(extent: float) -> Spoil:
+    """Add an error that depends on the value, as of a function that is approximated otherwise."""
+    return lambda array: np.asarray(array + extent * np.sin(9 * array))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from device_runs import DeviceRun, Fused
-from onnx_models import model, node, value, weight
+from onnx_models import golden, model, node, value, weight
+from planted_changes import left_out
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-OPERATORS = (
+_FUSED = (
     Fused("c1b1r1", "Conv2D", ("c1", "b1", "r1")),
     Fused("p1", "Pooling", ("p1",)),
     Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2")),
@@ -20,6 +22,7 @@ OPERATORS = (
     Fused("fc", "FullyConnection", ("fc",)),
     Fused("sm", "SoftmaxV2", ("sm",)),
 )
+OPERATORS = {operator.name: operator for operator in _FUSED}
 
 
 def network() -> Any:
@@ -54,8 +57,19 @@ def image() -> dict[str, np.ndarray[Any, Any]]:
     return {"x": np.random.default_rng(2).normal(size=(1, 3, 16, 16)).astype(np.float32)}
 
 
-def device_run(folder: Path, *changed: Fused, **options: Any) -> DeviceRun:
+def changed(name: str, **fields: Any) -> Fused:
+    """An operator of the network with some fields changed."""
+    return replace(OPERATORS[name], **fields)
+
+
+def device_run(folder: Path, *others: Fused, **options: Any) -> DeviceRun:
     """The network with some operators replaced by others of the same name."""
-    by_name = {operator.name: operator for operator in changed}
-    operators = [by_name.get(operator.name, operator) for operator in OPERATORS]
-    return DeviceRun(folder, network(), image(), operators, **options).write()
+    operators = OPERATORS | {operator.name: operator for operator in others}
+    return DeviceRun(folder, network(), image(), tuple(operators.values()), **options).write()
+
+
+def run_without_residual(folder: Path) -> DeviceRun:
+    """The network without its residual sum, with golden data in `golden`."""
+    made = device_run(folder, changed("c2a1r2", change=left_out(1)))
+    golden(made.model, folder / "golden", inputs=image())
+    return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from onnx_models import model, node, plain_run, value
 from opdiff.core.dtypes import BOOL, FLOAT16, INT8, INT32, INT64, UINT64
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
+from rule_files import described, write_rules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,19 +51,6 @@ def onnx_result(op_type: str, *inputs: Array, **attributes: Any) -> Array:
     return plain_run(made, dict(zip(names, inputs, strict=True)))["y"]
 
 
-def encode_attribute(key: str, content: Any) -> dict[str, Any]:
-    """An attribute as ATC writes it."""
-    if isinstance(content, bool):
-        return {"key": key, "value": {"b": content}}
-    if isinstance(content, str):
-        return {"key": key, "value": {"s": content}}
-    if isinstance(content, list) and content and isinstance(content[0], list):
-        return {"key": key, "value": {"list_list_int": {"list_list_i": [{"list_i": row} for row in content]}}}
-    if isinstance(content, list):
-        return {"key": key, "value": {"list": {"i": content, "val_type": 2}}}
-    return {"key": key, "value": {"f" if isinstance(content, float) else "i": content}}
-
-
 def encoded(array: Array, layout: str) -> EncodedTensor:
     types: dict[str, DType] = {"i1": INT8, "i4": INT32, "i8": INT64, "u8": UINT64, "b1": BOOL}
     return tensor(array, types.get(array.dtype.str[1:], FLOAT16), layout)
@@ -74,12 +61,8 @@ def replay_case(folder: Path, case: Case, outputs: list[Array]) -> Replay:
     inputs = tuple(encoded(array, next(layouts)) for array in case.inputs)
     results = [encoded(array, next(layouts)) for array in outputs]
     add(folder / "npu", f"{case.op_type}.op.1.0.{TIME}", dump(*results, inputs=inputs))
-    names = {"key": "_datadump_original_op_names", "value": {"list": {"s": list(case.originals), "val_type": 1}}}
-    operator = {
-        "name": "op", "type": case.op_type, "input": [f"in{number}:0" for number in range(len(inputs))],
-        "attr": [names, *(encode_attribute(*item) for item in case.attributes.items())],
-    }  # fmt: skip
-    (folder / "rules.json").write_text(json.dumps({"name": "m", "graph": [{"name": "g", "op": [operator]}]}))
+    sources = [f"in{number}:0" for number in range(len(inputs))]
+    write_rules(folder / "rules.json", [described("op", case.op_type, sources, case.originals, case.attributes)])
     options = ReplayOptions(str(folder / "npu"), str(folder / "rules.json"))
     (found,) = replay(options, lambda _done, _total: None)
     return found

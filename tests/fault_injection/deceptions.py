@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from contextlib import contextmanager
 from enum import StrEnum
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from fault_injection.deception_cases import Case, Network, faulty_networks, write_run
 from fault_injection.evaluation import REPLAYED
-from fault_injection.misleading_runs import misleading_runs
-from opdiff.api import CompareOptions, compare
+from fault_injection.misleading_runs import Case, faulty_networks, misleading_runs, write_run
+from opdiff.api import compare
 from opdiff.core.errors import OpdiffError
 from opdiff.report.answer_json import make_answer
 from opdiff.sample.device import dump_files, run_device
@@ -112,28 +113,19 @@ def damaged_files(folder: str, seed: int, step: int) -> Iterator[Case]:
         operators = _operators_by_file(network.network)
         for side, kind in ((options.target, "target"), (options.golden, "golden")):
             names = sorted(os.listdir(side), key=lambda name: (name.split(".")[-1], name))
-            for position in range(number % step, len(names), step):
-                for damage in DAMAGES:
-                    yield from _damaged(network, options, (side, kind), (names, position), damage, operators)
+            for position, damage in product(range(number % step, len(names), step), DAMAGES):
+                pair = names[position], names[position - 1]
+                exchanged = network.others | {operators.get(name, "") for name in pair}
+                culprits = network.culprits | (exchanged if damage == "exchanged" else frozenset())
+                with _damaged(side, damage, *pair):
+                    yield Case(f"{kind} file {damage}", f"{network.name}: {pair[0]}", options, culprits)
 
 
-def _damaged(
-    network: Network,
-    options: CompareOptions,
-    side: tuple[str, str],
-    files: tuple[list[str], int],
-    damage: str,
-    operators: dict[str, str],
-) -> Iterator[Case]:
-    folder, kind = side
-    names, position = files
-    name, neighbour = names[position], names[position - 1]
+@contextmanager
+def _damaged(folder: str, damage: str, name: str, neighbour: str) -> Iterator[None]:
     shutil.copytree(folder, f"{folder}.whole")
     DAMAGES[damage](os.path.join(folder, name), os.path.join(folder, neighbour))
-    culprits = network.culprits
-    if damage == "exchanged":
-        culprits |= network.others | {operators.get(each, "") for each in (name, neighbour)}
-    yield Case(f"{kind} file {damage}", f"{network.name}: {name}", options, culprits)
+    yield
     shutil.rmtree(folder)
     os.rename(f"{folder}.whole", folder)
 

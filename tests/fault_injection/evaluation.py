@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from opdiff.core.judgement import Finding
+    from opdiff.sample.directory import Sample
     from opdiff.sample.graph import SampleNetwork
 
 ALL_NETWORKS = NETWORKS | REALISTIC_NETWORKS
@@ -87,6 +88,15 @@ class Evaluation(NamedTuple):
     faults: Iterable[str] = FAULTS
     setting: Setting = Setting.PLAIN
     with_model: bool = False
+
+
+def write_faulty_run(folder: str, case: Case) -> tuple[Sample, str]:
+    """Write a run with a fault and its golden data; return the files and the operator at fault."""
+    sound = ALL_NETWORKS[case.network](case.seed, DTYPES[case.dtype])
+    faulty = inject(sound, case.fault, DEPTHS[case.depth])
+    assert faulty is not None
+    write_files(folder, golden_files(sound) | target_files(faulty.network))
+    return sample_in(folder), faulty.operators[0]
 
 
 def iter_outcomes(wanted: Evaluation) -> Iterator[Outcome]:

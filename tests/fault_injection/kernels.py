@@ -19,14 +19,15 @@ def layer_norm(x: AnyArray, factor: AnyArray, offset: AnyArray) -> AnyArray:
 
 def attend(x: AnyArray) -> AnyArray:
     """Softmax over the last axis."""
-    powers: AnyArray = np.exp(x - x.max(axis=-1, keepdims=True))
-    total: AnyArray = powers.sum(axis=-1, keepdims=True)
-    return powers / total
+    return _shares(np.exp(x - x.max(axis=-1, keepdims=True)))
 
 
 def attend_roughly(x: AnyArray, step: float) -> AnyArray:
     """Softmax of rough exponentials."""
-    powers = exp_roughly(x - x.max(axis=-1, keepdims=True), step)
+    return _shares(exp_roughly(x - x.max(axis=-1, keepdims=True), step))
+
+
+def _shares(powers: AnyArray) -> AnyArray:
     total: AnyArray = powers.sum(axis=-1, keepdims=True)
     return powers / total
 
@@ -35,12 +36,6 @@ def scores(x: AnyArray, y: AnyArray) -> AnyArray:
     """Scaled attention scores."""
     products: AnyArray = x @ np.swapaxes(y, -1, -2) / np.sqrt(x.shape[-1])
     return products
-
-
-def product(x: AnyArray, y: AnyArray) -> AnyArray:
-    """Matrix product."""
-    result: AnyArray = x @ y
-    return result
 
 
 def heads(x: AnyArray, number: int) -> AnyArray:
@@ -73,11 +68,6 @@ def mean_of_rows(x: AnyArray) -> AnyArray:
     return means
 
 
-def subtract(x: AnyArray, y: AnyArray) -> AnyArray:
-    """Difference."""
-    return x - y
-
-
 def divide(x: AnyArray, y: AnyArray) -> AnyArray:
     """Quotient."""
     with np.errstate(divide="ignore"):
@@ -85,18 +75,13 @@ def divide(x: AnyArray, y: AnyArray) -> AnyArray:
     return result
 
 
-def add_scalar(x: AnyArray, scalar: float) -> AnyArray:
-    """Sum with a scalar."""
-    return x + scalar
-
-
 def scale_columns(x: AnyArray, factor: AnyArray) -> AnyArray:
     """Product with a factor for each column."""
     return x * factor
 
 
-def shift_columns(x: AnyArray, offset: AnyArray) -> AnyArray:
-    """Sum with an offset for each column."""
+def shift(x: AnyArray, offset: AnyArray | float) -> AnyArray:
+    """Sum with an offset, or with one for each column."""
     return x + offset
 
 

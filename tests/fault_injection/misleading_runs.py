@@ -1,4 +1,4 @@
-"""Runs that mislead as a whole: no rules, other inputs, two faults, sound runs that differ, subtle faults."""
+"""Runs that mislead as a whole, with the truth about them: no rules, other inputs, two faults, subtle faults, none."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 import shutil
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from threading import Event
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import structs
 
-from fault_injection.deception_cases import Case, Network, faulty_networks, write_run
 from fault_injection.faults import inject
 from fault_injection.kernels import attend_roughly
 from fault_injection.networks import NETWORKS, cancelling
@@ -20,11 +20,12 @@ from opdiff.api import CompareOptions
 from opdiff.core import dtypes
 from opdiff.core.comparison import Mode
 from opdiff.sample.device import dump_files, run_device
-from opdiff.sample.directory import target_files, write_files
+from opdiff.sample.directory import golden_files, sample_in, target_files, write_files
 from opdiff.sample.faults import FAULTS, corrupt_output
 from opdiff.sample.faults import inject as inject_all
 from opdiff.sample.graph_mode import FAULTY_OPERATOR, write_graph_sample
 from opdiff.sample.network import build
+from opdiff.workflows.reduce.watch import ReduceOptions, reduce_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,52 @@ _SOFTMAX = "layer0/softmax"
 _MOVED_A_LITTLE, _MOVED = 2.0**-12, 2.0**-8
 # Types of operators that copy elements.
 _COPYING = frozenset({"Cast", "Flatten", "GatherV2", "MaxPoolV3", "Reshape", "TransData", "TransposeD"})
+
+
+class Case(NamedTuple):
+    """Inputs of one comparison, and the truth about them.
+
+    Attributes:
+        group: kind of deception.
+        name: description of the inputs.
+        options: arguments of the comparison.
+        culprits: operators of which the first finding must name one; empty if nobody is at fault.
+        others: further operators that must be among the findings.
+        outputs_first: the model's outputs match, and the first sentence must not blame an operator.
+    """
+
+    group: str
+    name: str
+    options: CompareOptions
+    culprits: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
+    outputs_first: bool = False
+
+
+class Network(NamedTuple):
+    """A network with a fault, the operators of which naming one is right, and those with smaller faults."""
+
+    name: str
+    network: SampleNetwork
+    culprits: frozenset[str]
+    others: frozenset[str] = frozenset()
+
+
+def faulty_networks(seed: int) -> Iterator[Network]:
+    """Yield the sample and two other networks, each with a fault in the middle."""
+    pool, others = FAULTS["permuted"], [FAULTS["overflow"], FAULTS["wrong-scale"]]
+    small = frozenset(fault.operator for fault in others)
+    yield Network("sample", inject_all(build(), [pool, *others]), frozenset({pool.operator}), small)
+    for name in ("residual", "transformer"):
+        faulty = inject(NETWORKS[name](seed, dtypes.FLOAT16), "permuted", 0.5)
+        assert faulty is not None
+        yield Network(name, faulty.network, frozenset(faulty.operators))
+
+
+def write_run(folder: str, network: SampleNetwork) -> CompareOptions:
+    write_files(folder, golden_files(network) | target_files(network))
+    files = sample_in(folder)
+    return CompareOptions(files.target, files.golden, files.rules)
 
 
 def misleading_runs(folder: str, seed: int) -> Iterator[Case]:
@@ -184,10 +231,6 @@ def _inner_fault(folder: str) -> Iterator[Case]:
 
 
 def _graph_mode(folder: str) -> Iterator[Case]:
-    from threading import Event
-
-    from opdiff.workflows.reduce.watch import ReduceOptions, reduce_tree
-
     made = write_graph_sample(f"{folder}/graph", ranks=2, tokens=2)
     options = CompareOptions(made.target, made.golden, mode=Mode.GRAPH)
     culprits = frozenset({FAULTY_OPERATOR})
@@ -205,20 +248,20 @@ def _graph_mode(folder: str) -> Iterator[Case]:
         shutil.copytree(made.golden, f"{folder}/runs/{run}")
     yield Case("graph mode: two FX runs", "one directory", structs.replace(options, golden=f"{folder}/runs"), culprits)
     shutil.copytree(made.target, f"{folder}/reduced")
-    list(reduce_tree(ReduceOptions(f"{folder}/reduced", (), settle_s=0), Event(), lambda _done, _total: None))
+    _reduce(f"{folder}/reduced")
     yield Case("graph mode: one side reduced", "target", structs.replace(options, target=f"{folder}/reduced"), culprits)
     yield _reordered_and_reduced(f"{folder}/reordered")
 
 
 def _reordered_and_reduced(folder: str) -> Case:
     """Return a run whose values are in the wrong order, of which only statistics are left."""
-    from threading import Event
-
-    from opdiff.workflows.reduce.watch import ReduceOptions, reduce_tree
-
     made = write_graph_sample(folder, ranks=1, tokens=1, faulty=False)
     for path in glob.glob(f"{made.golden}/**/mm_1-*.OUTPUT.0.*.npy", recursive=True):
         np.save(path, np.load(path)[::-1])
-    list(reduce_tree(ReduceOptions(made.target, (), settle_s=0), Event(), lambda _done, _total: None))
+    _reduce(made.target)
     options = CompareOptions(made.target, made.golden, mode=Mode.GRAPH)
     return Case("graph mode: reordered and reduced", FAULTY_OPERATOR, options, frozenset({FAULTY_OPERATOR}))
+
+
+def _reduce(folder: str) -> None:
+    list(reduce_tree(ReduceOptions(folder, (), settle_s=0), Event(), lambda _done, _total: None))

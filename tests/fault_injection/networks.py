@@ -40,12 +40,11 @@ def residual(seed: int, dtype: DType) -> SampleNetwork:
     (right,) = net.apply(Layer("right/pool", "MaxPoolV3", ops.max_pool), x)
     (x,) = net.apply(Layer("concat", "ConcatD", ops.concat, (32,)), left, right)
     x = net.conv(x, "merge", Conv(32, activation="relu"))
-    (x,) = net.apply(Layer("gap", "GlobalAveragePool", ops.average_all), x)
-    (x,) = net.apply(Layer("flatten", "Flatten", ops.flatten, layout="ND"), net.store_as(x, "NCHW"))
+    x = flat_means(net, x)
     x = net.dense(x, "fc1", 64, "relu")
     x = net.dense(x, "fc2", 20)
     (x,) = net.apply(Layer("softmax", "SoftmaxV2", ops.softmax), x)
-    return SampleNetwork(image, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+    return network_of(net, image, x)
 
 
 def transformer(seed: int, dtype: DType) -> SampleNetwork:
@@ -64,7 +63,7 @@ def transformer(seed: int, dtype: DType) -> SampleNetwork:
         inner = net.dense(inner, f"layer{number}/down", COLUMNS)
         x = net.add(inner, x, f"layer{number}/add2")
     x = net.dense(_normed(net, x, "ln", random), "head", _VOCABULARY)
-    return SampleNetwork(ids, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+    return network_of(net, ids, x)
 
 
 def attention(net: NetworkBuilder, x: Wire, normed: Wire, name: str) -> Wire:
@@ -76,7 +75,7 @@ def attention(net: NetworkBuilder, x: Wire, normed: Wire, name: str) -> Wire:
         parts.append(net.apply(cut, made)[0])
     (weights,) = net.apply(Layer(f"{name}/scores", "BatchMatMul", kernels.scores), parts[0], parts[1])
     (weights,) = net.apply(Layer(f"{name}/softmax", "SoftmaxV2", kernels.attend), weights)
-    (mixed,) = net.apply(Layer(f"{name}/mix", "BatchMatMul", kernels.product), weights, parts[2])
+    (mixed,) = net.apply(Layer(f"{name}/mix", "BatchMatMul", np.matmul), weights, parts[2])
     (mixed,) = net.apply(Layer(f"{name}/join", "TransposeD", kernels.join_heads), mixed)
     return net.add(net.dense(mixed, f"{name}/out", COLUMNS), x, f"{name}/add1")
 
@@ -96,10 +95,9 @@ def quantized(seed: int, dtype: DType) -> SampleNetwork:
         inner = _quantized_conv(net, image, x, f"block{number}/conv1")
         inner = _quantized_conv(net, image, inner, f"block{number}/conv2")
         x = net.add(inner, x, f"block{number}/add", "relu")
-    (x,) = net.apply(Layer("gap", "GlobalAveragePool", ops.average_all), x)
-    (x,) = net.apply(Layer("flatten", "Flatten", ops.flatten, layout="ND"), net.store_as(x, "NCHW"))
+    x = flat_means(net, x)
     x = net.dense(x, "fc", 20)
-    return SampleNetwork(image, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+    return network_of(net, image, x)
 
 
 def _quantized_conv(net: NetworkBuilder, image: AnyArray, x: Wire, name: str) -> Wire:
@@ -145,12 +143,24 @@ def cancelling(seed: int, dtype: DType) -> SampleNetwork:
     x = net.add(left, right, "difference")
     x = net.conv(x, "head", Conv(16, activation="relu"))
     (x,) = net.apply(Layer("gap", "GlobalAveragePool", ops.average_all), x)
-    return SampleNetwork(image_of(seed), INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+    return network_of(net, image_of(seed), x)
 
 
 def image_wire(net: NetworkBuilder, dtype: DType) -> Wire:
     """Return the image input on the device: in the type of the network and in its layout."""
     return net.store_as(net.cast(Wire(Port(INPUT), Port(INPUT), 3, dtypes.FLOAT32, "NCHW"), dtype), "NC1HWC0")
+
+
+def flat_means(net: NetworkBuilder, x: Wire) -> Wire:
+    """Add the mean of each channel of an image, as a row."""
+    (x,) = net.apply(Layer("gap", "GlobalAveragePool", ops.average_all), x)
+    return net.apply(Layer("flatten", "Flatten", ops.flatten, layout="ND"), net.store_as(x, "NCHW"))[0]
+
+
+def network_of(net: NetworkBuilder, given: AnyArray, *outputs: Wire) -> SampleNetwork:
+    """Return the network that was built, with its input and outputs."""
+    results = tuple(output.device for output in outputs)
+    return SampleNetwork(given, INPUT, tuple(net.golden), tuple(net.device), results)
 
 
 def image_of(seed: int) -> AnyArray:

@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fault_injection import kernels
-from fault_injection.networks import COLUMNS, INPUT, TOKENS, attention, cancelling, image_of, image_wire
+from fault_injection.networks import (
+    COLUMNS,
+    INPUT,
+    TOKENS,
+    attention,
+    cancelling,
+    flat_means,
+    image_of,
+    image_wire,
+    network_of,
+)
 from opdiff.core import dtypes
 from opdiff.sample import ops
-from opdiff.sample.graph import Port, SampleNetwork
+from opdiff.sample.graph import Port
 from opdiff.sample.network_builder import Conv, Layer, NetworkBuilder, Wire
 
 if TYPE_CHECKING:
@@ -19,7 +29,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
-    from opdiff.sample.graph import Attributes
+    from opdiff.sample.graph import Attributes, SampleNetwork
 
 _OF_ROWS: Attributes = {"axes": (-1,), "keep_dims": True}
 _STEPS, _BATCH, _FEATURES, _STATES = 4, 8, 16, 32
@@ -36,10 +46,8 @@ def mobile(seed: int, dtype: DType) -> SampleNetwork:
         inner = net.conv(inner, f"block{number}/project", Conv(16, size=1))
         x = net.add(inner, x, f"block{number}/add")
     x = net.conv(x, "last", Conv(32, size=1, activation="relu"))
-    (x,) = net.apply(Layer("gap", "GlobalAveragePool", ops.average_all), x)
-    (x,) = net.apply(Layer("flatten", "Flatten", ops.flatten, layout="ND"), net.store_as(x, "NCHW"))
-    x = net.dense(x, "fc", 20)
-    return SampleNetwork(image_of(seed), INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+    x = net.dense(flat_means(net, x), "fc", 20)
+    return network_of(net, image_of(seed), x)
 
 
 def _excited(net: NetworkBuilder, x: Wire, name: str) -> Wire:
@@ -64,21 +72,21 @@ def split_norm(seed: int, dtype: DType) -> SampleNetwork:
         inner = net.dense(inner, f"layer{number}/down", COLUMNS)
         x = net.add(inner, x, f"layer{number}/add2")
     x = net.dense(_split_norm(net, x, "ln", random), "head", COLUMNS)
-    return SampleNetwork(rows, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+    return network_of(net, rows, x)
 
 
 def _split_norm(net: NetworkBuilder, x: Wire, name: str, random: np.random.Generator) -> Wire:
     factor, offset = random.uniform(0.8, 1.2, COLUMNS), random.normal(0, 0.1, COLUMNS)
     (mean,) = net.apply(Layer(f"{name}/mean", "ReduceMeanD", kernels.mean_of_rows, attributes=_OF_ROWS), x)
-    (centred,) = net.apply(Layer(f"{name}/sub", "Sub", kernels.subtract), x, mean)
+    (centred,) = net.apply(Layer(f"{name}/sub", "Sub", np.subtract), x, mean)
     (square,) = net.apply(Layer(f"{name}/square", "Mul", ops.multiply), centred, centred)
     (variance,) = net.apply(Layer(f"{name}/var", "ReduceMeanD", kernels.mean_of_rows, attributes=_OF_ROWS), square)
-    add = Layer(f"{name}/eps", "Adds", partial(kernels.add_scalar, scalar=1e-5), attributes={"value": 1e-5})
+    add = Layer(f"{name}/eps", "Adds", partial(kernels.shift, offset=1e-5), attributes={"value": 1e-5})
     (sure,) = net.apply(add, variance)
     (root,) = net.apply(Layer(f"{name}/sqrt", "Sqrt", np.sqrt), sure)
     (normal,) = net.apply(Layer(f"{name}/div", "RealDiv", kernels.divide), centred, root)
     (scaled,) = net.apply(Layer(f"{name}/gamma", "Mul", partial(kernels.scale_columns, factor=factor)), normal)
-    return net.apply(Layer(f"{name}/beta", "Add", partial(kernels.shift_columns, offset=offset)), scaled)[0]
+    return net.apply(Layer(f"{name}/beta", "Add", partial(kernels.shift, offset=offset)), scaled)[0]
 
 
 def recurrent(seed: int, dtype: DType) -> SampleNetwork:
@@ -93,14 +101,14 @@ def recurrent(seed: int, dtype: DType) -> SampleNetwork:
         state = _gated_step(net, part, state, f"step{number}")
     x = net.dense(state, "head", 20)
     (x,) = net.apply(Layer("softmax", "SoftmaxV2", ops.softmax), x)
-    return SampleNetwork(sequence, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+    return network_of(net, sequence, x)
 
 
 def _gated_step(net: NetworkBuilder, x: Wire, state: Wire, name: str) -> Wire:
     (both,) = net.apply(Layer(f"{name}/concat", "ConcatD", ops.concat, (x.width + state.width,)), x, state)
     (update,) = net.apply(Layer(f"{name}/update", "Sigmoid", ops.sigmoid), net.dense(both, f"{name}/z", _STATES))
     (new,) = net.apply(Layer(f"{name}/new", "Tanh", np.tanh), net.dense(both, f"{name}/n", _STATES))
-    (change,) = net.apply(Layer(f"{name}/sub", "Sub", kernels.subtract), new, state)
+    (change,) = net.apply(Layer(f"{name}/sub", "Sub", np.subtract), new, state)
     (part,) = net.apply(Layer(f"{name}/mul", "Mul", ops.multiply), update, change)
     return net.add(part, state, f"{name}/add")
 
@@ -121,7 +129,7 @@ def detection(seed: int, dtype: DType) -> SampleNetwork:
     (rows,) = net.apply(Layer("score_rows", "Flatten", ops.flatten, layout="ND"), net.store_as(scores, "NCHW"))
     best = Layer("top", "TopKD", partial(ops.top_k, k=10), (10, 10), (dtype, dtypes.INT32), "ND")
     values, _ = net.apply(best, rows)
-    return SampleNetwork(image_of(seed), INPUT, tuple(net.golden), tuple(net.device), (ratio.device, values.device))
+    return network_of(net, image_of(seed), ratio, values)
 
 
 REALISTIC_NETWORKS: dict[str, Callable[[int, DType], SampleNetwork]] = {

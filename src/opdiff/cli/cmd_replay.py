@@ -9,17 +9,17 @@ from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, 
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.model_options import named_shapes
 from opdiff.cli.terminal import Progress, table, write_json
-from opdiff.core.errors import UsageError
+from opdiff.core.errors import InputError, UsageError
 from opdiff.core.formatting import printable
 from opdiff.core.reasons import Language, Reason, because, render
 from opdiff.core.remote.hosts import host_url
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison
-    from opdiff.core.replay import Replay
+    from opdiff.core.replay import Replay, ReplayedOutput
     from opdiff.workflows.replay.options import ReplayOptions
 
     RunReplay = Callable[..., Iterable[Replay]]
@@ -158,9 +158,10 @@ def _offline(args: argparse.Namespace, comparison: Comparison | None) -> RunRepl
 def _comparison(args: argparse.Namespace) -> Comparison | None:
     """Return the comparison whose suspects are replayed; `None` if there is none."""
     from opdiff.core.comparison import Mode
+    from opdiff.workflows.compare.inputs import ComparisonProblem
     from opdiff.workflows.compare.options import CompareOptions
+    from opdiff.workflows.compare.pipeline import compare
     from opdiff.workflows.compare.saved import load_saved
-    from opdiff.workflows.replay.comparing import compare_sides
 
     if args.saved:
         if args.golden:
@@ -183,12 +184,17 @@ def _comparison(args: argparse.Namespace) -> Comparison | None:
     )
     description = render(because("report.comparing"), Language(args.lang))
     with Progress(description, quiet=args.quiet > 0, in_bytes=True) as progress:
-        return compare_sides(options, progress.reach, progress.show_workers)
+        results = list(compare(options, progress.reach, progress.show_workers))
+    if len(results) != 1:
+        raise UsageError(because("replay.one_rule_file"))
+    (result,) = results
+    if isinstance(result, ComparisonProblem):
+        raise InputError(result.path, result.reason)
+    return result.comparison
 
 
 def _options(args: argparse.Namespace, comparison: Comparison | None) -> ReplayOptions:
     from opdiff.workflows.replay.options import ReplayOptions
-    from opdiff.workflows.replay.suspects import suspects_of
 
     target = args.target or (comparison.target.path if comparison else "")
     rules = args.fusion_rule_file or (comparison.extra_inputs.fusion_rules if comparison else "")
@@ -199,6 +205,8 @@ def _options(args: argparse.Namespace, comparison: Comparison | None) -> ReplayO
     require_paths(*(path for path in (target, rules, args.model, args.weights) if path and not is_on_host(args, path)))
     operators = tuple(args.operators)
     if not operators and comparison is not None and not args.all:
+        from opdiff.workflows.replay.proof import suspects_of
+
         operators = suspects_of(comparison.judgement)
     shapes = dict(pair for pairs in args.shapes for pair in pairs)
     return ReplayOptions(host_url(target), rules, args.model, args.weights, shapes, operators, args.limits)
@@ -225,9 +233,29 @@ _MAX_ALL_SHOWN = 20
 
 
 def _cells(item: Replay, language: Language) -> tuple[str, ...]:
-    from opdiff.workflows.replay.remarks import remarks_of
-
-    remark = "; ".join(render(reason, language) for reason in remarks_of(item))
+    remark = "; ".join(render(reason, language) for reason in _remarks_of(item))
     error, allowed = (f"{item.outputs[0].error:.2e}", f"{item.outputs[0].limit:.2e}") if item.outputs else ("", "")
     name = item.operator if item.unit is None else f"{item.operator} ({item.unit})"
     return name, item.op_type, _word(item.verdict, language), error, allowed, remark
+
+
+def _remarks_of(item: Replay) -> Iterator[Reason]:
+    """Yield why an operator cannot be replayed, or what is wrong with its output."""
+    from opdiff.core.replay import ReplayVerdict
+
+    if item.reason is not None:
+        yield item.reason
+    if item.cause is not None:
+        yield item.cause.evidence
+        if item.cause.runner_up is not None:
+            yield because("replay.runner_up", cause=item.cause.runner_up)
+    if item.verdict is ReplayVerdict.GUILTY:
+        yield from _remarks_about(item.outputs[0])
+
+
+def _remarks_about(output: ReplayedOutput) -> Iterator[Reason]:
+    if output.unequal > output.unequal_limit:
+        yield because("replay.unequal", share=output.unequal)
+    elif output.error <= output.limit:
+        yield because("replay.few_elements", peak=output.peak, allowed=output.peak_limit)
+    yield because("replay.worst", index=output.worst, target=output.worst_target, replayed=output.worst_replayed)

@@ -154,7 +154,7 @@ def test_large_tensors_are_told_apart_by_samples(tmp_path: Path) -> None:
     network = Network(3)
     first, second = network.placeholder(80, 80), network.placeholder(80, 80)
     turned = network.call("mm", first, network.call("t", second))
-    network.call("add", turned, network.call("t", first), overload="Tensor")
+    network.call("add", turned, network.call("t", first))
     network.write(tmp_path)
     assert wrong_and_missed(network, pairs(tmp_path)) == ([], [])
 

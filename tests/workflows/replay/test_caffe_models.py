@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ from onnx_models import files_of, golden
 from opdiff.core.dtypes import FLOAT16
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
+from rule_files import described, described_output, write_rules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,29 +44,18 @@ def case(tmp_path: Path) -> Path:
     data = random_array(1, 3, 8, 8, seed=7).astype(np.float16).astype(np.float32)
     golden(prototxt, tmp_path / "g", weights=str(caffemodel), inputs={"data": data})
     arrays = files_of(tmp_path / "g")
-    described: list[object] = [{"name": "data", "type": "Data"}]
+    operators = [described("data", "Data", originals=["data"])]
     source = "data"
     for name, (op_type, originals) in FUSED.items():
         result = arrays[f"{originals[-1]}.0"]
         read = tensor(arrays[f"{FUSED[source][1][-1] if source in FUSED else source}.0"], FLOAT16, "NC1HWC0")
         content = dump(tensor(result, FLOAT16, "NC1HWC0"), inputs=(read,))
         add(tmp_path / "npu", f"{op_type}.{name}.1.0.{TIME}", content)
-        described.append(_described(name, op_type, originals, source, result.shape))
+        outputs = [described_output(originals[-1], result.shape)]
+        operators.append(described(name, op_type, [f"{source}:0"], originals, outputs=outputs))
         source = name
-    (tmp_path / "rules.json").write_text(json.dumps({"name": "m", "graph": [{"name": "g", "op": described}]}))
+    write_rules(tmp_path / "rules.json", operators)
     return tmp_path
-
-
-def _described(name: str, op_type: str, originals: tuple[str, ...], source: str, shape: tuple[int, ...]) -> object:
-    names = {"key": "_datadump_original_op_names", "value": {"list": {"s": list(originals), "val_type": 1}}}
-    values = {
-        "_datadump_origin_name": {"s": originals[-1]},
-        "_datadump_origin_format": {"s": "NCHW"},
-        "origin_shape": {"list": {"i": list(shape), "val_type": 2}},
-    }
-    attributes = [{"key": key, "value": value} for key, value in values.items()]
-    outputs = [{"shape": {"dim": list(shape)}, "attr": attributes}]
-    return {"name": name, "type": op_type, "input": [f"{source}:0"], "attr": [names], "output_desc": outputs}
 
 
 def verdicts(case: Path) -> tuple[Replay, ...]:

@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cluster_processes import HOSTS, running_cluster
+from cluster_processes import HOSTS, refuse, running_cluster
 from command_line import run
-from device_runs import DeviceRun, Fused
-from fault_injection.evaluation import ALL_NETWORKS, DEPTHS, DTYPES
-from fault_injection.faults import inject
-from onnx_models import golden
+from fault_injection.evaluation import Case, write_faulty_run
 from opdiff.core.comparison import Mode
 from opdiff.core.errors import InputError
-from opdiff.sample.directory import golden_files, sample_in, target_files, write_files
 from opdiff.workflows.cluster import find_cluster
 from opdiff.workflows.compare.kept_pairs import LazyPairs
 from opdiff.workflows.compare.options import CompareOptions
@@ -24,28 +20,19 @@ from opdiff.workflows.replay import on_workers
 from opdiff.workflows.replay.golden_values import GoldenValues
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
-from planted_changes import without_residual
-from residual_network import device_run, image
+from residual_network import run_without_residual
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cluster_processes import ClusterProcesses
+    from device_runs import DeviceRun
     from opdiff.core.comparison import Comparison
-    from opdiff.sample.directory import Sample
 
 
 @pytest.fixture
 def device(tmp_path: Path) -> DeviceRun:
-    """A run without the residual sum, and golden data."""
-    made = device_run(tmp_path, Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=without_residual))
-    golden(made.model, tmp_path / "golden", inputs=image())
-    return made
-
-
-def refuse(*_arguments: object) -> None:
-    """Stand for what only workers may do."""
-    raise AssertionError("computed by the client")
+    return run_without_residual(tmp_path)
 
 
 @pytest.mark.parametrize("with_model", [True, False], ids=["by_model", "by_type"])
@@ -199,7 +186,7 @@ def test_golden_values_confirm_a_computation_by_types(
     processes: ClusterProcesses, tmp_path: Path, golden_host: str
 ) -> None:
     """A worker of the dump's host computes; golden values of another host come from there."""
-    files = write_faulty(tmp_path / "run")
+    files, _ = write_faulty_run(str(tmp_path / "run"), Case("residual", "fp16", 24, "no activation", "middle"))
     here = compared(files.target, files.golden, files.rules)
     sides = [files.target, files.golden]
     for number, host in enumerate(("npu-1", golden_host)) if golden_host else ():
@@ -215,7 +202,7 @@ def test_golden_values_that_workers_do_not_have(
     processes: ClusterProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client computes."""
-    files = write_faulty(tmp_path / "run")
+    files, _ = write_faulty_run(str(tmp_path / "run"), Case("residual", "fp16", 24, "no activation", "middle"))
     here = compared(files.target, files.golden, files.rules)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("opdiff.core.filesystem.realpath", lambda path: path)
@@ -226,15 +213,6 @@ def test_golden_values_that_workers_do_not_have(
         there = list(replay(options, lambda _done, _total: None, cluster, GoldenValues(LazyPairs(pairs))))
     assert sorted(map(repr, there)) == sorted(map(repr, here.replays))
     assert "guilty" in {item.verdict for item in there}
-
-
-def write_faulty(folder: Path) -> Sample:
-    """Write a run without one activation, and its golden data."""
-    sound = ALL_NETWORKS["residual"](24, DTYPES["fp16"])
-    faulty = inject(sound, "no activation", DEPTHS["middle"])
-    assert faulty is not None
-    write_files(str(folder), golden_files(sound) | target_files(faulty.network))
-    return sample_in(str(folder))
 
 
 def compared(target: str, golden_folder: str, rules: str, **options: Any) -> Comparison:

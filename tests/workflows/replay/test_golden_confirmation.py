@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from command_line import run
-from fault_injection.evaluation import ALL_NETWORKS, DEPTHS, DTYPES, REPLAYED
-from fault_injection.faults import inject
+from fault_injection.evaluation import REPLAYED, Case, write_faulty_run
 from opdiff.api import compare
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.replay import ReplayVerdict
-from opdiff.sample.directory import golden_files, sample_in, target_files, write_files, write_sample
+from opdiff.sample.directory import write_sample
 from opdiff.workflows.compare.options import CompareOptions
 
 if TYPE_CHECKING:
@@ -22,15 +21,6 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison
     from opdiff.sample.directory import Sample
-
-
-def faulty_run(folder: Path, network: str, dtype: str, fault: str, depth: str) -> tuple[Sample, str]:
-    """Write a run with a fault and its golden data; return the files and the operator at fault."""
-    sound = ALL_NETWORKS[network](24, DTYPES[dtype])
-    faulty = inject(sound, fault, DEPTHS[depth])
-    assert faulty is not None
-    write_files(str(folder), golden_files(sound) | target_files(faulty.network))
-    return sample_in(str(folder)), faulty.operators[0]
 
 
 def compared(files: Sample, replay: int = REPLAYED) -> Comparison:
@@ -47,33 +37,31 @@ def change_rules(files: Sample, change: Callable[[dict[str, Any]], None]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("network", "dtype", "fault", "depth", "kind"),
+    ("case", "kind"),
     [
-        ("cancelling", "bf16", "scale per channel", "middle", ErrorKind.SCALE),
-        ("cancelling", "bf16", "other padding", "late", ErrorKind.PADDING),
-        ("cancelling", "bf16", "zero", "middle", ErrorKind.MEMORY),
-        ("cancelling", "bf16", "accumulation", "middle", ErrorKind.PRECISION),
-        ("quantized", "fp16", "no bias", "late", ErrorKind.BIAS),
-        ("split-norm", "bf16", "rough function", "late", ErrorKind.FUNCTION),
+        (Case("cancelling", "bf16", 24, "scale per channel", "middle"), ErrorKind.SCALE),
+        (Case("cancelling", "bf16", 24, "other padding", "late"), ErrorKind.PADDING),
+        (Case("cancelling", "bf16", 24, "zero", "middle"), ErrorKind.MEMORY),
+        (Case("cancelling", "bf16", 24, "accumulation", "middle"), ErrorKind.PRECISION),
+        (Case("quantized", "fp16", 24, "no bias", "late"), ErrorKind.BIAS),
+        (Case("split-norm", "bf16", 24, "rough function", "late"), ErrorKind.FUNCTION),
     ],
 )
-def test_a_fault_that_noise_hides_is_proved(
-    tmp_path: Path, network: str, dtype: str, fault: str, depth: str, kind: ErrorKind
-) -> None:
-    files, operator = faulty_run(tmp_path, network, dtype, fault, depth)
+def test_a_fault_that_noise_hides_is_proved(tmp_path: Path, case: Case, kind: ErrorKind) -> None:
+    files, operator = write_faulty_run(str(tmp_path), case)
     assert compared(files, replay=0).judgement.findings == ()
     (finding,) = compared(files).judgement.findings
     assert (finding.operator, finding.kind, finding.is_proved) == (operator, kind, True)
 
 
 def test_a_fused_operator_is_proved_by_the_composition_of_the_golden_data(tmp_path: Path) -> None:
-    files, operator = faulty_run(tmp_path, "residual", "fp16", "no activation", "middle")
+    files, operator = write_faulty_run(str(tmp_path), Case("residual", "fp16", 24, "no activation", "middle"))
     finding = compared(files).judgement.findings[0]
     assert (finding.operator, finding.kind, finding.is_proved) == (operator, ErrorKind.ACTIVATION, True)
 
 
 def test_attributes_that_contradict_the_golden_data_neither_prove_nor_refute(tmp_path: Path) -> None:
-    files, operator = faulty_run(tmp_path, "detection", "fp16", "other resize mode", "middle")
+    files, operator = write_faulty_run(str(tmp_path), Case("detection", "fp16", 24, "other resize mode", "middle"))
     finding = compared(files).judgement.findings[0]
     assert (finding.operator, finding.kind, finding.is_proved) == (operator, ErrorKind.FUNCTION, True)
 
@@ -87,7 +75,7 @@ def test_attributes_that_contradict_the_golden_data_neither_prove_nor_refute(tmp
 
 
 def test_an_innocent_operator_with_unknown_attributes_is_not_guilty(tmp_path: Path) -> None:
-    files, _ = faulty_run(tmp_path, "detection", "fp16", "scale", "early")
+    files, _ = write_faulty_run(str(tmp_path), Case("detection", "fp16", 24, "scale", "early"))
 
     def forget_windows(operator: dict[str, Any]) -> None:
         for entry in operator["attr"]:
@@ -100,7 +88,7 @@ def test_an_innocent_operator_with_unknown_attributes_is_not_guilty(tmp_path: Pa
 
 
 def test_suspects_are_replayed_without_being_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files, operator = faulty_run(tmp_path, "cancelling", "fp16", "zero", "middle")
+    files, operator = write_faulty_run(str(tmp_path), Case("cancelling", "fp16", 24, "zero", "middle"))
     sides = ("compare", files.target, files.golden, "--rules", files.rules, "-o", tmp_path / "out", "--no-html")
     assert f"{operator} (Add) is proved to be at fault" in run(capsys, *sides).out
     assert "proved" not in run(capsys, *sides, "--replay", "none").out

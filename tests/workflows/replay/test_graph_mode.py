@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from cluster_processes import refuse
 from command_line import run
 from graph_dumps import GraphCase
 from opdiff.core.comparison import Mode
@@ -92,37 +93,34 @@ def write_both(case: GraphCase, faulty: Faults, golden: Faults | None = None) ->
 
 
 def findings(case: GraphCase, *options: object) -> list[Finding]:
+    """The findings of a comparison, which a saved one keeps, and the terminal shows as proved if they are."""
     outcome = case.run("--replay", *options, golden=case.off)
     assert outcome.code == 0, outcome
     comparison = load_saved([str(case.out)])
-    again = judge_again(comparison, find_limits(""))
-    assert again.judgement.findings == comparison.judgement.findings
-    return list(comparison.judgement.findings)
+    found = comparison.judgement.findings
+    assert judge_again(comparison, find_limits("")).judgement.findings == found
+    is_proved = any(finding.is_proved for finding in found)
+    assert ("Mul (Mul) is proved to be at fault" in " ".join(outcome.out.split())) is is_proved
+    return list(found)
 
 
 def test_a_fault_is_proved_in_its_unit_only(case: GraphCase) -> None:
     write_both(case, {(1, 1): lambda array: array * 1.5})
-    (found,) = findings(case, 5)
+    (found,) = findings(case, 5, "--json", case.root / "answer.json")
     assert (found.operator, found.kind, found.is_proved) == ("Mul", "scale", True)
     assert found.units == found.proved_units == (Unit(1, 1, None),)
     texts = [str(reason) for reason in found.evidence]
     assert texts[0].startswith("the result is multiplied by 1.5: with this, the error falls from 0.5 to ")
     assert texts[2] == "proved in rank 1, token 1 (1 of 1 unit with this error)"
+    answer = (case.root / "answer.json").read_text()
+    assert '"proved":true' in answer
+    assert '"proved_units":[{"rank":1,"token":1,"graph":null}]' in answer
 
 
 def test_different_faults_of_one_operator_are_separate_findings(case: GraphCase) -> None:
     write_both(case, {(0, 0): lambda array: array * 1.5, (0, 1): lambda array: array * 1.5, (1, 1): np.zeros_like})
     found = {finding.kind.value: finding.proved_units for finding in findings(case, "all")}
     assert found == {"scale": (Unit(0, 0, None), Unit(0, 1, None)), "memory": (Unit(1, 1, None),)}
-
-
-def test_the_answer_and_the_terminal_say_that_it_is_proved(case: GraphCase) -> None:
-    write_both(case, {(1, 0): lambda array: array * 1.5})
-    outcome = case.run("--replay", 5, "--json", case.root / "answer.json", golden=case.off)
-    assert "Mul (Mul) is proved to be at fault" in " ".join(outcome.out.split())
-    answer = (case.root / "answer.json").read_text()
-    assert '"proved":true' in answer
-    assert '"proved_units":[{"rank":1,"token":0,"graph":null}]' in answer
 
 
 def test_right_runs_prove_nothing(case: GraphCase) -> None:
@@ -343,11 +341,6 @@ def test_dump_that_not_all_workers_have(
     assert there.code == here.code == 0, there
     assert there.out == here.out
     assert {item["verdict"] for item in here.json} >= {"guilty", "innocent"}
-
-
-def refuse(*_arguments: object) -> None:
-    """Stand for what only workers may do."""
-    raise AssertionError("computed by the client")
 
 
 def test_workers_of_a_host_replay_its_dump(

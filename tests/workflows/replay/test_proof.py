@@ -10,7 +10,6 @@ import onnxruntime
 import pytest
 
 from command_line import run
-from device_runs import DeviceRun, Fused
 from onnx_models import golden, weight, write
 from opdiff.core.judgement import ErrorKind, Origin
 from opdiff.workflows.compare.options import CompareOptions
@@ -18,21 +17,19 @@ from opdiff.workflows.compare.pipeline import ComparisonResult, compare
 from opdiff.workflows.compare.rejudging import judge_again
 from opdiff.workflows.compare.saved import load_saved
 from opdiff.workflows.limits_file import find_limits
-from planted_changes import without_residual
-from residual_network import device_run, image
+from residual_network import changed, device_run, image, run_without_residual
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from device_runs import DeviceRun
     from opdiff.core.comparison import Comparison
 
 
-FAULTY = Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=without_residual)
-
-
-def compared(device: DeviceRun, golden_folder: Path, **options: Any) -> Comparison:
+def compared(device: DeviceRun, **options: Any) -> Comparison:
     wanted = {"model": str(device.model), "replay": 5, "fusion_rules": str(device.rules), **options}
-    (result,) = compare(CompareOptions(str(device.npu), str(golden_folder), **wanted), lambda _done, _total: None)
+    sides = str(device.npu), str(device.folder / "golden")
+    (result,) = compare(CompareOptions(*sides, **wanted), lambda _done, _total: None)
     assert isinstance(result, ComparisonResult)
     assert not result.defects
     return result.comparison
@@ -40,14 +37,11 @@ def compared(device: DeviceRun, golden_folder: Path, **options: Any) -> Comparis
 
 @pytest.fixture
 def device(tmp_path: Path) -> DeviceRun:
-    """A run without the residual sum, and golden data."""
-    made = device_run(tmp_path, FAULTY)
-    golden(made.model, tmp_path / "golden", inputs=image())
-    return made
+    return run_without_residual(tmp_path)
 
 
 def test_a_guilty_suspect_is_proved_with_its_cause(device: DeviceRun) -> None:
-    judgement = compared(device, device.folder / "golden").judgement
+    judgement = compared(device).judgement
     (finding,) = judgement.findings
     assert (finding.operator, finding.kind, finding.is_proved) == ("c2a1r2", ErrorKind.OPERAND, True)
     assert [reason.code for reason in finding.evidence[:2]] == ["replay.cause", "judge.proved"]
@@ -57,7 +51,7 @@ def test_a_guilty_suspect_is_proved_with_its_cause(device: DeviceRun) -> None:
 
 
 def test_without_replay_nothing_is_proved(device: DeviceRun) -> None:
-    comparison = compared(device, device.folder / "golden", replay=0)
+    comparison = compared(device, replay=0)
     assert comparison.replays == ()
     assert [finding.is_proved for finding in comparison.judgement.findings] == [False]
 
@@ -68,9 +62,9 @@ def test_an_innocent_suspect_is_withdrawn(tmp_path: Path) -> None:
     (weights,) = (item for item in other.graph.initializer if item.name == "wf")
     weights.CopyFrom(weight("wf", 1.3 * onnx.numpy_helper.to_array(weights)))
     golden(write(tmp_path / "other.onnx", other), tmp_path / "golden", inputs=image())
-    blamed = compared(clean, tmp_path / "golden", replay=0)
+    blamed = compared(clean, replay=0)
     assert [finding.operator for finding in blamed.judgement.findings] == ["fc"]
-    judgement = compared(clean, tmp_path / "golden").judgement
+    judgement = compared(clean).judgement
     assert (judgement.findings, judgement.first_bad, judgement.worst) == ((), "", "")
     advice = " ".join(map(str, judgement.advice))
     assert "Innocent: fc." in advice
@@ -82,35 +76,34 @@ def test_an_innocent_suspect_is_withdrawn(tmp_path: Path) -> None:
 def test_without_suspects_the_largest_errors_are_replayed(tmp_path: Path) -> None:
     clean = device_run(tmp_path)
     golden(clean.model, tmp_path / "golden", inputs=image())
-    comparison = compared(clean, tmp_path / "golden", replay=1)
+    comparison = compared(clean, replay=1)
     assert [replay.verdict for replay in comparison.replays] == ["innocent"] * 2
-    assert compared(clean, tmp_path / "golden", model="").replays == ()
+    assert compared(clean, model="").replays == ()
     assert comparison.judgement.findings == ()
 
 
 def test_all_operators_are_replayed_on_request(device: DeviceRun) -> None:
-    comparison = compared(device, device.folder / "golden", replay=None)
+    comparison = compared(device, replay=None)
     verdicts = {replay.operator: replay.verdict.value for replay in comparison.replays}
     assert verdicts == dict.fromkeys(("c1b1r1", "p1", "gap", "fc", "sm"), "innocent") | {"c2a1r2": "guilty"}
 
 
 def test_the_time_is_limited(device: DeviceRun) -> None:
-    comparison = compared(device, device.folder / "golden", replay_seconds=0.0)
+    comparison = compared(device, replay_seconds=0.0)
     assert len(comparison.replays) == 1
     assert "after 0 s, only 1 suspect had been computed again" in str(comparison.notes[-1])
 
 
 def test_a_model_that_cannot_be_used_costs_a_note(device: DeviceRun) -> None:
-    comparison = compared(device, device.folder / "golden", model=str(device.rules))
+    comparison = compared(device, model=str(device.rules))
     assert str(comparison.notes[-1]).startswith("suspects could not be computed again: ")
     assert [finding.is_proved for finding in comparison.judgement.findings] == [False]
 
 
 def test_without_the_model_types_and_attributes_decide(tmp_path: Path) -> None:
-    scaled = Fused("gap", "GlobalAveragePool", ("gap",), spoil=lambda array: array * 1.2)
-    made = device_run(tmp_path, scaled)
+    made = device_run(tmp_path, changed("gap", spoil=lambda array: array * 1.2))
     golden(made.model, tmp_path / "golden", inputs=image())
-    judgement = compared(made, tmp_path / "golden", model="").judgement
+    judgement = compared(made, model="").judgement
     (finding,) = judgement.findings
     assert (finding.operator, finding.kind, finding.is_proved) == ("gap", ErrorKind.SCALE, True)
 
@@ -129,10 +122,10 @@ def test_operators_are_computed_by_as_many_threads_as_wanted(
     monkeypatch.setattr(onnxruntime, "InferenceSession", spy)
     if not is_short:
         monkeypatch.setattr("opdiff.workflows.replay.operator_replay._MAX_SHORT_NBYTES", -1)
-    by_default = compared(device, device.folder / "golden")
+    by_default = compared(device)
     assert used == ({0, 1} if is_short else {0})  # the types of the whole model are found by all cores
     used.clear()
-    assert compared(device, device.folder / "golden", workers=1).judgement == by_default.judgement
+    assert compared(device, workers=1).judgement == by_default.judgement
     assert used == {1}
 
 

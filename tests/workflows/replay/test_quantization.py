@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 import pytest
 
 from device_runs import DeviceRun, Fused
@@ -16,7 +14,9 @@ from onnx_models import model, node, value, weight, write
 from opdiff.core.reasons import Language, render
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
-from typed_operators import Array, Case, encode_attribute, encoded, half, onnx_result, replay_case
+from planted_changes import set_weight
+from rule_files import described, encode_attributes, write_rules
+from typed_operators import Array, Case, encoded, half, onnx_result, replay_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,18 +187,6 @@ WEIGHTS = {
 }  # fmt: skip
 
 
-def set_weight(name: str, change: Callable[[Array], Array]) -> Callable[[Any], None]:
-    """A change: another weight."""
-
-    def apply(part: Any) -> None:
-        for item in part.graph.initializer:
-            if item.name == name:
-                array = onnx.numpy_helper.to_array(item)
-                item.CopyFrom(onnx.numpy_helper.from_array(np.asarray(change(array), array.dtype), name))
-
-    return apply
-
-
 def one_scale(array: Array) -> Array:
     return np.where(np.arange(array.size) == 6, array * 1.5, array)
 
@@ -206,8 +194,7 @@ def one_scale(array: Array) -> Array:
 def replay_model(folder: Path, quant: Fused, conv: Fused) -> list[Replay]:
     weights = [weight(name, np.asarray(array)) for name, array in WEIGHTS.items()]
     made = model(NODES, [value("x", [1, 8, 9, 9])], weights=weights)
-    run = DeviceRun(folder, made, {"x": 2 * half(1, 8, 9, 9)}, (quant, conv)).write()
-    return list(replay(ReplayOptions(str(run.npu), str(run.rules), str(run.model)), lambda _done, _total: None))
+    return DeviceRun(folder, made, {"x": 2 * half(1, 8, 9, 9)}, (quant, conv)).write().replay()
 
 
 QUANT_OPERATOR = Fused("quant", "AscendQuant", ("quant",))
@@ -247,16 +234,6 @@ def test_faults_of_fake_quantized_models(
     assert_cause(found[operator.name], sentence)
 
 
-def described(name: str, op_type: str, inputs: list[str], attributes: dict[str, Any], origin: str) -> dict[str, Any]:
-    """An operator in the JSON of ATC; without an original, the quantization tool inserted it."""
-    names = {"key": "_datadump_original_op_names", "value": {"list": {"s": [origin] if origin else [], "val_type": 1}}}
-    output = [{"key": "_datadump_origin_name", "value": {"s": origin}}] if origin else []
-    return {
-        "name": name, "type": op_type, "input": inputs, "output_desc": [{"attr": output}],
-        "attr": [names, *(encode_attribute(*item) for item in attributes.items())],
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "innocent"), (1.3, "guilty")])
 def test_a_float_model_does_not_hide_quantized_operators(tmp_path: Path, factor: float, verdict: str) -> None:
     """The original model has no quantization: its convolution was quantized by a tool later."""
@@ -273,12 +250,13 @@ def test_a_float_model_does_not_hide_quantized_operators(tmp_path: Path, factor:
     for number, (name, (inputs, output, layouts)) in enumerate(files.items()):
         encoded_inputs = tuple(encoded(array, layout) for array, layout in zip(inputs, layouts, strict=True))
         add(tmp_path / "npu", f"{name}.1.0.{TIME + number}", dump(encoded(output, "NC1HWC0"), inputs=encoded_inputs))
+    origin = {"attr": encode_attributes({"_datadump_origin_name": "conv"})}
     operators = [
-        described("q", "AscendQuant", ["x:0"], {"scale": 20.0, "offset": 3.0}, ""),
-        described("c", "Conv2D", ["q:0", "w:0"], WINDOW, ""),
-        described("d", "AscendDequant", ["c:0", "s:0"], {}, "conv"),
+        described("q", "AscendQuant", ["x:0"], attributes={"scale": 20.0, "offset": 3.0}, outputs=[{}]),
+        described("c", "Conv2D", ["q:0", "w:0"], attributes=WINDOW, outputs=[{}]),
+        described("d", "AscendDequant", ["c:0", "s:0"], ["conv"], outputs=[origin]),
     ]
-    (tmp_path / "rules.json").write_text(json.dumps({"name": "m", "graph": [{"name": "g", "op": operators}]}))
+    write_rules(tmp_path / "rules.json", operators)
     made = model(
         [node("Conv", "x w", "y", "conv", strides=[2, 2], pads=[1, 1, 1, 1])],
         [value("x", image.shape)],

@@ -12,21 +12,28 @@ import pytest
 
 from device_runs import DeviceRun, fuse
 from downloaded_models import find_member
-from onnx_models import node
 from opdiff.core.replay import ReplayVerdict
-from opdiff.workflows.replay.options import ReplayOptions
-from opdiff.workflows.replay.pipeline import replay
-from planted_changes import Array, attribute
+from planted_changes import (
+    as_nhwc,
+    attribute,
+    exchanged,
+    foreign_channel,
+    left_out,
+    reversed_image,
+    rough,
+    set_weight,
+    swapped_channels,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from device_runs import Fused
+    from onnx_models import Array
     from opdiff.core.replay import Replay, ReplayCause
+    from planted_changes import Change, Spoil
 
-    Change = Callable[[Any], None]
-    Spoil = Callable[[Array], Array]
     Chosen = Callable[[Any], bool]
 
 
@@ -62,38 +69,6 @@ class Fault:
     chosen: Chosen = any_node
 
 
-def left_out(position: int) -> Change:
-    """A change: a node passes its first input on, which is no constant."""
-
-    def change(part: Any) -> None:
-        item = part.graph.node[position]
-        weights = {weight.name for weight in part.graph.initializer}
-        kept = next(name for name in item.input if name not in weights)
-        item.op_type = "Identity"
-        del item.input[:], item.attribute[:]
-        item.input.append(kept)
-
-    return change
-
-
-def exchanged(part: Any) -> None:
-    """A change: the operands of the first node in reverse order."""
-    operands = list(part.graph.node[0].input)[::-1]
-    del part.graph.node[0].input[:]
-    part.graph.node[0].input.extend(operands)
-
-
-def reversed_image(part: Any) -> None:
-    """A change: BGR in place of RGB."""
-    first = part.graph.node[0]
-    order = onnx.helper.make_node("Constant", [], ["order"], value_ints=[2, 1, 0])
-    gather = node("Gather", f"{first.input[0]} order", "reversed", axis=1)
-    first.input[0] = "reversed"
-    nodes = [onnx.NodeProto.FromString(item.SerializeToString()) for item in (order, gather, *part.graph.node)]
-    del part.graph.node[:]
-    part.graph.node.extend(nodes)
-
-
 def moved_window(part: Any) -> None:
     """A change: the window of a convolution is one row too low."""
     pads = next(item for item in part.graph.node[0].attribute if item.name == "pads")
@@ -102,35 +77,12 @@ def moved_window(part: Any) -> None:
 
 def no_bias(part: Any) -> None:
     """A change: the bias of a convolution, which has the offset of a normalization, is zero."""
-    name = part.graph.node[0].input[2]
-    for item in part.graph.initializer:
-        if item.name == name:
-            zeros = np.zeros_like(onnx.numpy_helper.to_array(item))
-            item.CopyFrom(onnx.numpy_helper.from_array(zeros, name))
-
-
-def as_nhwc(array: Array) -> Array:
-    return array.transpose(0, 2, 3, 1).reshape(array.shape)
-
-
-def swapped_channels(array: Array) -> Array:
-    return array[:, [1, 0, *range(2, array.shape[1])]]
-
-
-def one_channel(array: Array) -> Array:
-    changed = array.copy()
-    changed[:, 3] = np.random.default_rng(3).normal(size=changed[:, 3].shape)
-    return changed
+    set_weight(part.graph.node[0].input[2], np.zeros_like)(part)
 
 
 def three_elements(array: Array) -> Array:
     changed = array.copy()
     changed.reshape(-1)[[70, 700, 7000]] = 30.0
-    return changed
-
-
-def rough(array: Array) -> Array:
-    changed: Array = array + 0.03 * np.sin(9 * array)
     return changed
 
 
@@ -167,14 +119,14 @@ NETWORKS = {
         Fault("GlobalAveragePool", 1, "scale", "the result is multiplied by 0.49", spoil=lambda array: array / 2),
         Fault("Resize", 2, "function", "is computed with mode=linear", attribute("mode", "linear")),
         Fault("Concat", 0, "operand", "are exchanged", exchanged),
-        Fault("ConvTranspose", 0, "permuted", "indices 0, 1 of axis 1 are in another order", spoil=swapped_channels),
+        Fault("ConvTranspose", 0, "permuted", "indices 0, 1 of axis 1", spoil=swapped_channels(0, 1)),
         Fault("BatchNormalization", 0, "permuted", "in the order NHWC", spoil=as_nhwc),
         Fault("Sigmoid", 0, "activation", "is not applied", left_out(0)),
     )),
     "text direction": Network(RAPIDOCR, "ch_ppocr_mobile_v2.0_cls_infer.onnx", "x", (1, 3, 48, 96), (
         Fault("Conv BatchNormalization Relu", 1, "activation", "(Relu) is not applied", left_out(-1)),
         Fault("Conv BatchNormalization", 2, "bias", "the bias of", no_bias),
-        Fault("Conv BatchNormalization", 6, "channel", "only 1 of", spoil=one_channel),
+        Fault("Conv BatchNormalization", 6, "channel", "only 1 of", spoil=foreign_channel(3)),
         Fault("HardSigmoid", 4, "activation", "alpha=0.166667", attribute("alpha", 1 / 6)),
         Fault("Clip", 9, "clipping", "values end at 0 and 4", spoil=lambda array: np.clip(array, 0, 4)),
         Fault("Conv BatchNormalization Relu", 5, "memory", "at the step before"),
@@ -186,7 +138,7 @@ NETWORKS = {
         Fault("Sub", 0, "operand", "are exchanged", exchanged),
         Fault("Transpose", 3, "fusion", "(Transpose) is left out", left_out(0)),
         Fault("Softmax", 0, "axis", "is computed with axis=2", attribute("axis", 2)),
-        Fault("Sigmoid", 2, "function", "is approximated in another way", spoil=rough),
+        Fault("Sigmoid", 2, "function", "is approximated in another way", spoil=rough(0.03)),
         Fault("Concat", 0, "operand", "are exchanged", exchanged),
         Fault("MatMul", -1, "outliers", "only 3 of 53000 elements are wrong", spoil=three_elements),
     )),
@@ -194,8 +146,8 @@ NETWORKS = {
         Fault("MatMul", 0, "scale", "the result is multiplied by 1.49", spoil=lambda array: 1.5 * array),
         Fault("Tanh", 0, "activation", "is not applied", left_out(0)),
         Fault("Sub", 1, "operand", "are exchanged", exchanged),
-        Fault("Conv", 0, "permuted", "indices 0, 1 of axis 1 are in another order", spoil=swapped_channels),
-        Fault("Tanh", 1, "function", "is approximated", spoil=rough),
+        Fault("Conv", 0, "permuted", "indices 0, 1 of axis 1", spoil=swapped_channels(0, 1)),
+        Fault("Tanh", 1, "function", "is approximated", spoil=rough(0.03)),
         Fault("ReduceSum", 1, "scale", "the result is multiplied", spoil=lambda array: array * 1.02),
     )),
 }  # fmt: skip
@@ -239,10 +191,8 @@ def replay_network(folder: Path, network: Network, faults: tuple[Fault, ...]) ->
     operators = fuse(made, inputs)
     planted = plant(made, operators, faults, earlier)
     run = DeviceRun(folder, made, inputs, operators).write()
-    run.npu.rename(folder / "1")
     shapes = {name: array.shape for name, array in inputs.items()}
-    options = ReplayOptions(str(folder / "1"), str(run.rules), str(run.model), shapes=shapes)
-    return planted, list(replay(options, lambda _done, _total: None))
+    return planted, run.replay(run.npu.rename(folder / "1"), shapes=shapes)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

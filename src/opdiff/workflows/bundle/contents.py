@@ -1,4 +1,4 @@
-"""Contents of a bundle: files by name, their description, and the metrics that the README states."""
+"""Contents of a bundle: files by name, their description, and the README with metrics and how to run it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,35 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, field
 
+from opdiff import __version__
 from opdiff.align import LAYOUTS, convert
 from opdiff.core import codes as elements
 from opdiff.core.errors import LayoutError, OpdiffError
+from opdiff.core.formatting import format_number
 from opdiff.core.reasons import Reason
 from opdiff.core.replay import Arithmetic
 from opdiff.core.tensor import Slot
-from opdiff.workflows.replay.arithmetic import TypedInput
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Row
     from opdiff.core.dump import DumpedOp
+    from opdiff.core.replay import Replay
     from opdiff.core.tensor import Tensor
     from opdiff.workflows.replay.operator_replay import OperatorReplay
+
+
+_RUN = """\
+## Compute it again
+
+    pip install numpy onnxruntime
+    python run.py
+
+runs `model.onnx`, the part of the original model that this operator computes, in float32 on the inputs that the
+operator had on the NPU, and prints the distance between the result and the output of the NPU.
+"""
 
 
 class TensorFile(Struct, frozen=True):
@@ -101,9 +116,8 @@ class Contents(Struct):
         if isinstance(prepared, Reason) or not prepared.subgraph.nodes:
             return None
         fed = prepared.load_inputs()
-        inputs = [TypedInput(item.name, item.element, item.codes.shape) for item in fed]
         encoder = prepared.context.encoder
-        self.files["model.onnx"] = encoder.encode(prepared.subgraph, inputs, Arithmetic.EXACT, prepared.device_type)
+        self.files["model.onnx"] = encoder.encode(prepared.subgraph, fed, Arithmetic.EXACT, prepared.device_type)
         computed = prepared.compute(fed, Arithmetic.EXACT)
         files = ModelFiles()
         for number, item in enumerate(fed):
@@ -130,3 +144,55 @@ def npy(array: AnyArray) -> bytes:
     file = io.BytesIO()
     np.lib.format.write_array(file, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
     return file.getvalue()
+
+
+def readme_text(record: OperatorRecord, rows: Sequence[Row], replay: Replay | None) -> str:
+    """Return the README."""
+    return "\n".join(_lines(record, rows, replay)) + "\n"
+
+
+def _lines(record: OperatorRecord, rows: Sequence[Row], replay: Replay | None) -> Iterator[str]:
+    yield f"# {_code(record.operator)} ({record.type})\n"
+    yield f"One operator of a run on an Ascend NPU, extracted by opdiff {__version__}.\n"
+    if record.originals:
+        yield f"Original operators: {', '.join(map(_code, record.originals))}\n"
+    yield "| File | Tensor | Type on the device | Layout on the device | Shape |\n|---|---|---|---|---|"
+    for name, tensor in record.tensors.items():
+        shape = tensor.problem or "x".join(map(str, tensor.shape)) or "scalar"
+        yield f"| {name if not tensor.problem else ''} | {tensor.tensor} | {tensor.dtype} | {tensor.layout} | {shape} |"
+    yield "\n`target_*` are of the NPU, `golden_*` of the golden run, all in logical axis order, without padding.\n"
+    yield from _metrics(rows)
+    yield from _replayed(replay)
+    yield _RUN if record.model else f"There is no `model.onnx`: {record.note}\n"
+
+
+def _metrics(rows: Sequence[Row]) -> Iterator[str]:
+    if not rows:
+        return
+    yield "## Target and golden\n"
+    yield "| Tensor | Cosine | Relative distance | Largest error |\n|---|---|---|---|"
+    for row in rows:
+        if row.metrics is not None and row.key is not None:
+            metrics = row.metrics
+            numbers = (metrics.cosine, metrics.relative_euclidean_distance, metrics.max_absolute_error)
+            cells = " | ".join(format_number(number) or "-" for number in numbers)
+            yield f"| {row.key.slot}:{row.key.index} | {cells} |"
+    yield ""
+
+
+def _replayed(replay: Replay | None) -> Iterator[str]:
+    if replay is None:
+        return
+    yield "## Replay\n"
+    yield f"Verdict: **{replay.verdict}**." + (f" {replay.reason}" if replay.reason else "")
+    for output in replay.outputs:
+        yield f"Own error of {_code(output.original)}: {output.error:.3g}, {output.limit:.3g} allowed."
+    if replay.cause is not None:
+        cause = replay.cause
+        yield f"Cause: {cause.kind}: {cause.reason} (error {cause.before:.3g} without, {cause.after:.3g} with it)."
+    yield ""
+
+
+def _code(text: str) -> str:
+    """Return a name from a file as code of one line."""
+    return f"`{''.join(character if character.isprintable() else '?' for character in text).replace('`', '')}`"

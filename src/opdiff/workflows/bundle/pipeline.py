@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,17 +15,15 @@ from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.dump_index import DumpIndex
 from opdiff.read.dump import read_dump
-from opdiff.workflows.bundle.contents import Contents, OperatorRecord
-from opdiff.workflows.bundle.readme import readme_text
+from opdiff.workflows.bundle.contents import Contents, OperatorRecord, readme_text
 from opdiff.workflows.compare.inputs import ComparisonProblem
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.pipeline import pair_only
 from opdiff.workflows.limits_file import find_limits
-from opdiff.workflows.replay.inputs import read_replay_inputs
 from opdiff.workflows.replay.operator_replay import prepare, replay_operator
 from opdiff.workflows.replay.options import ReplayOptions
-from opdiff.workflows.replay.pipeline import choose, open_context
+from opdiff.workflows.replay.pipeline import choose, open_context, read_replay_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +99,7 @@ def _add_model(options: BundleOptions, contents: Contents) -> tuple[Replay | Non
     if not options.model or not options.rules:
         return None, None, "it needs the original model and the rules (`--model`, `-fr`)."
     wanted = ReplayOptions(options.target, options.rules, options.model, options.weights, options.shapes)
-    inputs = read_replay_inputs(wanted, partial(read_dump, options.target, with_rules=True))
+    inputs = read_replay_inputs(wanted)
     context = open_context(wanted, inputs, find_limits(wanted.limits))
     (found,) = choose(inputs.rules, (options.operator,), context.values.is_run)
     replay = replay_operator(context, found)

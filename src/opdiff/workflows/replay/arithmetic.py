@@ -13,34 +13,25 @@ from opdiff.core import dtypes
 from opdiff.core.replay import Arithmetic
 from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.replay.attributes import read_attributes
-from opdiff.workflows.replay.encoded_model import EncodedNode
+from opdiff.workflows.replay.encoded_model import added_node
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from opdiff.core.dtypes import DType
     from opdiff.core.tensor import Shape
-    from opdiff.workflows.replay.encoded_model import EncodedModel
+    from opdiff.workflows.golden.runtime import FedInput
+    from opdiff.workflows.replay.encoded_model import EncodedModel, EncodedNode, Subgraph
     from opdiff.workflows.replay.original_types import OriginalType
-    from opdiff.workflows.replay.subgraph import Subgraph
 
-FLOAT_ELEMENTS = {dtypes.FLOAT32: 1, dtypes.FLOAT16: 10, dtypes.BFLOAT16: 16}
-"""Numbers of float types in ONNX."""
+FLOAT16_ELEMENTS = {dtypes.FLOAT16: 10, dtypes.BFLOAT16: 16}
+"""Numbers of 16-bit float types in ONNX."""
 
-_FLOAT = FLOAT_ELEMENTS[dtypes.FLOAT32]
 # Types whose constants are parameters of the computation, which devices keep exactly.
 _EXACT_CONSTANTS = frozenset({
     "Resize", "Upsample", "BatchNormalization", "Clip", "Pad", "Range", "Pow", "QuantizeLinear", "DequantizeLinear",
 })  # fmt: skip
 _DEFAULT_EPSILON = 1e-5
-
-
-class TypedInput(Struct, frozen=True):
-    """An input of a subgraph: its name, the number of its element type in ONNX, and its shape."""
-
-    name: str
-    element: int
-    shape: Shape
 
 
 class SubgraphEncoder(Struct, frozen=True):
@@ -51,7 +42,7 @@ class SubgraphEncoder(Struct, frozen=True):
 
     def arithmetics(self, subgraph: Subgraph, device: DType) -> tuple[Arithmetic, ...]:
         """Return the ways of computing a subgraph that differ from each other, the usual one first."""
-        if device not in (dtypes.FLOAT16, dtypes.BFLOAT16):
+        if device not in FLOAT16_ELEMENTS:
             return (Arithmetic.EXACT,)
         found = [Arithmetic.FOLDED]
         if any(_folded_pairs(subgraph, self._constants(subgraph))):
@@ -60,9 +51,9 @@ class SubgraphEncoder(Struct, frozen=True):
             found.append(Arithmetic.EACH_STEP)
         return (*found, Arithmetic.EXACT)
 
-    def encode(self, subgraph: Subgraph, inputs: Iterable[TypedInput], arithmetic: Arithmetic, device: DType) -> bytes:
-        """Return a subgraph as a model of its own."""
-        element = _FLOAT if arithmetic is Arithmetic.EXACT else FLOAT_ELEMENTS.get(device, _FLOAT)
+    def encode(self, subgraph: Subgraph, feeds: Iterable[FedInput], arithmetic: Arithmetic, device: DType) -> bytes:
+        """Return a subgraph as a model of its own, with inputs of the types and shapes that are fed."""
+        element = onnx.FLOAT if arithmetic is Arithmetic.EXACT else FLOAT16_ELEMENTS.get(device, onnx.FLOAT)
         graph = _Graph(self.encoded, subgraph, self._constants(subgraph), element)
         if arithmetic is Arithmetic.FOLDED:
             graph.fold()
@@ -70,7 +61,7 @@ class SubgraphEncoder(Struct, frozen=True):
             steps = [node for node in subgraph.nodes if not self._is_conversion(node)]
             floats = {name for node in steps for name in node.outputs if self._is_float(name)}
             graph.round_results(floats - set(subgraph.outputs))
-        heads = [onnx.graph_input(item.name, item.shape, item.element) for item in inputs]
+        heads = [onnx.graph_input(item.name, item.codes.shape, item.element) for item in feeds]
         outputs = [onnx.graph_output(name) for name in subgraph.outputs]
         return self.encoded.encode_model(b"".join((*heads, *graph.encode(), *outputs)))
 
@@ -79,11 +70,11 @@ class SubgraphEncoder(Struct, frozen=True):
         return node.op_type == "Cast" and not self._is_float(node.inputs[0])
 
     def _is_float(self, name: str) -> bool:
-        return name in self.types and self.types[name].element == _FLOAT
+        return name in self.types and self.types[name].element == onnx.FLOAT
 
     def _constants(self, subgraph: Subgraph) -> dict[str, Shape]:
         """Return the shapes of all constants of float32: weights, and results of nodes without inputs."""
-        found = {weight.name: weight.shape for weight in subgraph.weights if weight.element == _FLOAT}
+        found = {weight.name: weight.shape for weight in subgraph.weights if weight.element == onnx.FLOAT}
         results = [node.outputs[0] for node in subgraph.nodes if not node.reads and node.outputs]
         return found | {name: self.types[name].shape or () for name in results if self._is_float(name)}
 
@@ -102,7 +93,7 @@ class _Graph:
     def encode(self) -> Iterator[bytes]:
         """Yield the fields of the graph: constants, weights, nodes."""
         yield from self._added
-        rounded = self._rounded_constants() if self._element != _FLOAT else set()
+        rounded = self._rounded_constants() if self._element != onnx.FLOAT else set()
         for weight in self._subgraph.weights:
             yield self._encoded.encode_weight(weight, _stored(weight.name) if weight.name in rounded else "")
         steps = [step for name in sorted(rounded) for step in _rounding(_stored(name), name, self._element)]
@@ -135,17 +126,17 @@ class _Graph:
         self._added.append(onnx.initializer(f"{name}shape", np.array(column, np.int64)))
         has_bias = bool(bias and bias[0])
         steps = [
-            _node("Add", (variance, f"{name}epsilon"), f"{name}positive"),
-            _node("Sqrt", (f"{name}positive",), f"{name}deviation"),
-            _node("Div", (gamma, f"{name}deviation"), f"{name}scale"),
-            _node("Reshape", (f"{name}scale", f"{name}shape"), f"{name}column"),
-            _node("Mul", (weight, f"{name}column"), f"{name}exact"),
-            _node("Sub" if has_bias else "Neg", (bias[0], mean) if has_bias else (mean,), f"{name}shifted"),
-            _node("Mul", (f"{name}shifted", f"{name}scale"), f"{name}scaled"),
-            _node("Add", (f"{name}scaled", beta), f"{name}bias"),
+            added_node("Add", (variance, f"{name}epsilon"), f"{name}positive"),
+            added_node("Sqrt", (f"{name}positive",), f"{name}deviation"),
+            added_node("Div", (gamma, f"{name}deviation"), f"{name}scale"),
+            added_node("Reshape", (f"{name}scale", f"{name}shape"), f"{name}column"),
+            added_node("Mul", (weight, f"{name}column"), f"{name}exact"),
+            added_node("Sub" if has_bias else "Neg", (bias[0], mean) if has_bias else (mean,), f"{name}shifted"),
+            added_node("Mul", (f"{name}shifted", f"{name}scale"), f"{name}scaled"),
+            added_node("Add", (f"{name}scaled", beta), f"{name}bias"),
         ]
         rounded = f"{name}exact"
-        if self._element != _FLOAT:
+        if self._element != onnx.FLOAT:
             rounded = f"{name}weight"
             steps += _rounding(f"{name}exact", rounded, self._element)
         inputs = (data, rounded, f"{name}bias")
@@ -181,12 +172,10 @@ def _stored(name: str) -> str:
     return f"opdiff:stored:{name}"
 
 
-def _node(op_type: str, inputs: tuple[str, ...], output: str, *attributes: bytes) -> EncodedNode:
-    return EncodedNode("", op_type, inputs, (output,), attributes)
-
-
 def _rounding(source: str, result: str, element: int) -> list[EncodedNode]:
     """Return the nodes that round a float32 tensor to another float type."""
     between = f"{source}:rounded"
-    to, back = onnx.attribute("to", element), onnx.attribute("to", _FLOAT)
-    return [_node("Cast", (source,), between, to), _node("Cast", (between,), result, back)]
+    return [
+        added_node("Cast", (source,), between, to=element),
+        added_node("Cast", (between,), result, to=onnx.FLOAT),
+    ]

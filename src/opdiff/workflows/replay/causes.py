@@ -23,10 +23,11 @@ from opdiff.workflows.replay.attributes import read_attributes
 from opdiff.workflows.replay.own_error import as_device, difference
 from opdiff.workflows.replay.variants.accumulation import narrow_sums, saturated_steps
 from opdiff.workflows.replay.variants.functions import computes_function, find_function, without_function
-from opdiff.workflows.replay.variants.inputs import reversed_channels, rounded_inputs
 from opdiff.workflows.replay.variants.operands import (
     exchanged,
     left_out,
+    reversed_channels,
+    rounded_inputs,
     transposed_weights,
     without_bias,
 )
@@ -34,7 +35,6 @@ from opdiff.workflows.replay.variants.outputs import Output, has_both_signs, has
 from opdiff.workflows.replay.variants.parameters import other_parameters, padded_otherwise
 from opdiff.workflows.replay.variants.quantization import (
     Rounded,
-    Scaled,
     rounded_otherwise,
     scaled_otherwise,
     scales_of_channels,
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.replay import ReplayedOutput
     from opdiff.workflows.golden.runtime import FedInput
+    from opdiff.workflows.replay.encoded_model import Subgraph
     from opdiff.workflows.replay.operator_replay import OperatorReplay
     from opdiff.workflows.replay.own_error import Allowance
-    from opdiff.workflows.replay.subgraph import Subgraph
     from opdiff.workflows.replay.variants.outputs import OutputVariant
     from opdiff.workflows.replay.variants.variant import Variant
 
@@ -179,12 +179,11 @@ class _Search:
                 yield found
 
     def _try(self, variant: Variant) -> _Tried | None:
-        feeds = [replace(item, codes=self._changed(variant, item)) for item in self._feeds]
-        try:
-            results = replace(self._replay, subgraph=variant.subgraph).compute(feeds, self._arithmetic)
-        except InputError:
-            return None
-        if any(results[name].shape != self._baseline[name].shape for name in self._baseline):
+        feeds, change = self._feeds, variant.change_input
+        if change is not None:
+            feeds = [replace(item, codes=np.asarray(change(item.name, item.codes))) for item in feeds]
+        results = self._compute(variant.subgraph, feeds)
+        if results is None or any(results[name].shape != array.shape for name, array in self._baseline.items()):
             return None
         self._note_narrow(variant, results)
         judged = [self._error(name, results[name]) for name in self._baseline]
@@ -198,10 +197,6 @@ class _Search:
         found = [(results[name].ravel(), expected.ravel()) for name, expected in self._baseline.items()]
         errors = [np.linalg.norm(one - two) / (np.linalg.norm(two) or np.inf) for one, two in found]
         self._narrow.append((variant.reason, float(max(errors))))
-
-    @staticmethod
-    def _changed(variant: Variant, item: FedInput) -> AnyArray:
-        return item.codes if variant.change_input is None else np.asarray(variant.change_input(item.name, item.codes))
 
     def _error(self, name: str, result: AnyArray) -> tuple[float, float]:
         value = self._replay.output_of(name)
@@ -301,16 +296,19 @@ class _Search:
         """Yield the variants of a dequantization at the end of the subgraph, or of a subgraph of dequantized values."""
         integers = self._computed(integers_before_scaling(self._computation, name), name, self._feeds)
         if integers is not None and integers.size == target.size:
-            yield from scaled_otherwise(Scaled(target, replayed, integers.reshape(target.shape)))
+            yield from scaled_otherwise(target, replayed, integers.reshape(target.shape))
         elif is_quantized(self._computation):
             yield from scales_of_channels(target, replayed)
 
     def _computed(self, subgraph: Subgraph | None, name: str, feeds: Sequence[FedInput]) -> AnyArray | None:
         """Return what a changed subgraph computes in place of an output; `None` if there is none."""
-        if subgraph is None:
-            return None
+        results = None if subgraph is None else self._compute(subgraph, feeds)
+        return None if results is None else results[name].astype(np.float64)
+
+    def _compute(self, subgraph: Subgraph, feeds: Sequence[FedInput]) -> dict[str, AnyArray] | None:
+        """Return the outputs of a changed subgraph; `None` if ONNX Runtime refuses it or fails."""
         try:
-            return replace(self._replay, subgraph=subgraph).compute(feeds, self._arithmetic)[name].astype(np.float64)
+            return replace(self._replay, subgraph=subgraph).compute(feeds, self._arithmetic)
         except InputError:
             return None
 
@@ -325,12 +323,8 @@ class _Search:
         found = find_function(computation, name)
         if found is None:
             return output
-        subgraph = computation.passing_on(found.node, found.operand)
-        try:
-            operand = replace(self._replay, subgraph=subgraph).compute(self._feeds, self._arithmetic)
-        except InputError:
-            return output
-        if operand[name].shape != self._baseline[name].shape:
+        operand = self._compute(computation.passing_on(found.node, found.operand), self._feeds)
+        if operand is None or operand[name].shape != self._baseline[name].shape:
             return output
         _, aligned = self._replay.aligned(self._replay.output_of(name), operand[name])
         activation = found.node.op_type if found.is_single else self._replay.operator.op_type

@@ -1,4 +1,4 @@
-"""Nodes and weights of an ONNX model as ranges of its bytes, from which smaller models are assembled.
+"""Nodes and weights of an ONNX model as ranges of its bytes, and subgraphs, which become smaller models.
 
 Attributes and weights are copied as they are, never decoded.
 """
@@ -11,22 +11,26 @@ from msgspec import Struct
 
 from opdiff.core import wire
 from opdiff.core.errors import DumpError, InputError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Reason, because
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
+from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.golden.atc_names import name_operators
 from opdiff.workflows.golden.onnx_model import parse_onnx
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from opdiff.core.tensor import Shape
+    from opdiff.workflows.golden.onnx_encoder import Attribute
     from opdiff.workflows.golden.onnx_model import ModelBytes, OnnxGraph
     from opdiff.workflows.golden.original import OriginalModel
 
 _GRAPH_OF_MODEL = 7
 _IR_VERSION, _OPSETS, _FUNCTIONS = 1, 8, 25
+# More original operators than one compiled operator is ever fused from.
+_MAX_NODES = 512
 
 
 def _ranges(name: str) -> Field:
@@ -74,6 +78,12 @@ class EncodedNode(Struct, frozen=True):
         return tuple(name for name in (*self.inputs, *self.captured) if name)
 
 
+def added_node(op_type: str, inputs: Sequence[str], output: str, **attributes: Attribute) -> EncodedNode:
+    """Return a node that the model does not have."""
+    encoded = tuple(onnx.attribute(name, value) for name, value in attributes.items())
+    return EncodedNode("", op_type, tuple(inputs), (output,), encoded)
+
+
 class EncodedWeight(Struct, frozen=True):
     """A weight: its name, the number of its element type in ONNX, its shape, and its bytes in the model."""
 
@@ -84,7 +94,7 @@ class EncodedWeight(Struct, frozen=True):
 
 
 class EncodedModel:
-    """A model as ranges of its bytes: every node by the tensors that it computes, every weight by its name."""
+    """A model as ranges of its bytes: its nodes in order and by the tensors that they compute, its weights by name."""
 
     def __init__(self, model: OriginalModel) -> None:
         self.model = model
@@ -94,18 +104,13 @@ class EncodedModel:
         description = parse_onnx(model.path, data)
         try:
             self._values = _MODEL.decode(Cursor(data, model.path))
-            self._nodes, weights = self._parse(description.graph)
+            self.nodes, weights = self._parse(description.graph)
         except DumpError as error:
             raise InputError(model.path, because("golden.onnx_damaged", problem=error.brief)) from error
         self.weights: Mapping[str, EncodedWeight] = {weight.name: weight for weight in weights}
         self.producers: Mapping[str, EncodedNode] = {
-            tensor: node for node in self._nodes for tensor in node.outputs if tensor
+            tensor: node for node in self.nodes for tensor in node.outputs if tensor
         }
-
-    @property
-    def nodes(self) -> tuple[EncodedNode, ...]:
-        """The nodes of the main graph in their order."""
-        return self._nodes
 
     def encode_model(self, graph: bytes) -> bytes:
         """Return a model with the versions and functions of this model and another graph."""
@@ -173,3 +178,99 @@ def _captured(graphs: Iterable[tuple[str, OnnxGraph]]) -> tuple[str, ...]:
         read = [name for node in graph.nodes for name in (*node.inputs, *_captured(node.graphs))]
         found |= dict.fromkeys(name for name in (*read, *graph.outputs) if name not in own)
     return tuple(found)
+
+
+class Subgraph(Struct, frozen=True):
+    """A part of a model.
+
+    Attributes:
+        nodes: its nodes in their order.
+        weights: weights that they read.
+        inputs: tensors whose values are needed.
+        shapes: tensors of which only the shape is needed.
+        outputs: tensors that it computes.
+    """
+
+    nodes: tuple[EncodedNode, ...]
+    weights: tuple[EncodedWeight, ...]
+    inputs: tuple[str, ...]
+    shapes: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def find_subgraph(
+    encoded: EncodedModel, outputs: Sequence[str], known: Collection[str], owners: Mapping[str, str]
+) -> Subgraph | Reason:
+    """Walk from outputs back to the nearest tensors with known values.
+
+    Args:
+        encoded: the model.
+        outputs: tensors to compute.
+        known: tensors whose values are known.
+        owners: the compiled operator of each tensor that one computes; the search does not go past such a tensor.
+
+    Returns:
+        The subgraph, or the reason why a value that it needs is not known.
+    """
+    walk = _Walk(encoded, frozenset(outputs), known, owners)
+    problem = walk.run(outputs)
+    if problem is not None:
+        return problem
+    nodes = tuple(node for node in encoded.nodes if any(name in walk.computed for name in node.outputs if name))
+    shapes = tuple(name for name in walk.shapes if name not in walk.inputs and name not in walk.computed)
+    return Subgraph(nodes, tuple(walk.weights.values()), tuple(walk.inputs), shapes, tuple(outputs))
+
+
+class _Walk:
+    """Tensors found so far."""
+
+    def __init__(
+        self, encoded: EncodedModel, outputs: frozenset[str], known: Collection[str], owners: Mapping[str, str]
+    ) -> None:
+        self._encoded = encoded
+        self._outputs = outputs
+        self._known = known
+        self._owners = owners
+        self.inputs: dict[str, None] = {}
+        self.shapes: dict[str, None] = {}
+        self.computed: set[str] = set()
+        self.weights: dict[str, EncodedWeight] = {}
+
+    def run(self, outputs: Sequence[str]) -> Reason | None:
+        """Walk; return the reason why the values of a tensor are not known."""
+        pending = list(outputs)
+        while pending:
+            tensor = pending.pop()
+            if tensor in self.computed or tensor in self.inputs or tensor in self.weights:
+                continue
+            found = self._visit(tensor)
+            if isinstance(found, Reason):
+                return found
+            pending += found
+        return None
+
+    def _visit(self, tensor: str) -> Reason | tuple[str, ...]:
+        """Classify a tensor; return the tensors that it is computed from."""
+        node = self._encoded.producers.get(tensor)
+        is_constant = node is not None and not node.reads
+        if tensor in self._known and tensor not in self._outputs and not is_constant:
+            self.inputs[tensor] = None
+            return ()
+        if tensor in self._encoded.weights:
+            self.weights[tensor] = self._encoded.weights[tensor]
+            return ()
+        if node is None:
+            return because("replay.model_input_unknown", tensor=tensor)
+        if tensor in self._owners and tensor not in self._outputs and not is_constant:
+            return because("replay.input_unknown", tensor=tensor, producer=self._owners[tensor])
+        self.computed |= {name for name in node.outputs if name}
+        if len(self.computed) > _MAX_NODES:
+            return because("replay.too_many_originals", limit=_MAX_NODES)
+        return self._sources(node)
+
+    def _sources(self, node: EncodedNode) -> tuple[str, ...]:
+        if node.op_type != "Shape":
+            return node.reads
+        unknown = [name for name in node.reads if name not in self._known and name not in self._encoded.weights]
+        self.shapes |= dict.fromkeys(unknown)
+        return tuple(name for name in node.reads if name not in unknown)

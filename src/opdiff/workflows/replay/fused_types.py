@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from opdiff.workflows.replay.types import BUILDERS
 from opdiff.workflows.replay.types.call import UnsupportedOperatorError
 from opdiff.workflows.replay.types.linear import guess_windows
-from opdiff.workflows.replay.types.table import BUILDERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

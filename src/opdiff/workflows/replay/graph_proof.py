@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from opdiff.core.errors import InputError, UsageError
 from opdiff.core.judgement import Level
-from opdiff.core.reasons import because
 from opdiff.core.replay import Replay, ReplayVerdict
-from opdiff.workflows.compare.rejudging import judge_replays
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.graph_replay import (
     ChosenOperator,
@@ -23,6 +18,7 @@ from opdiff.workflows.replay.graph_replay import (
     units_of,
 )
 from opdiff.workflows.replay.graph_units import find_unit
+from opdiff.workflows.replay.proof import with_replays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,8 +26,9 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
     from opdiff.core.dump import Unit
     from opdiff.run.cluster import Cluster
+    from opdiff.workflows.replay.graph_units import GraphUnit
     from opdiff.workflows.replay.options import ReplayOptions
-    from opdiff.workflows.replay.proof import ProofOptions, ReplayProgress
+    from opdiff.workflows.replay.proof import ProofOptions, Replayed, ReplayProgress
 
     Progress = Callable[[int, int], None]
 
@@ -81,14 +78,7 @@ def prove_units(comparison: Comparison, options: ProofOptions, on_progress: Repl
     If none of the suspects of a unit is guilty, its operators with bad outputs follow. `on_progress` is called
     as in `prove`.
     """
-    try:
-        replays, is_complete = _Proof(comparison, options, on_progress).run()
-    except (InputError, UsageError) as error:
-        return replace(comparison, notes=(*comparison.notes, because("replay.impossible", problem=error.reason)))
-    if not is_complete:
-        note = because("replay.out_of_time", seconds=options.seconds, count=len(replays))
-        comparison = replace(comparison, notes=(*comparison.notes, note))
-    return judge_replays(replace(comparison, replays=tuple(replays))) if replays else comparison
+    return with_replays(comparison, options, lambda: _Proof(comparison, options, on_progress).run())
 
 
 def replay_suspects(
@@ -99,12 +89,16 @@ def replay_suspects(
     Raises:
         InputError: the dump or a text cannot be used.
     """
-    choice = options.rank, options.token, options.graph
-    units = [unit for unit in units_of(options.target, cluster) if unit.is_chosen(*choice)]
-    plan = [(item.unit, name) for item in suspects_by_unit(comparison, None) for name in item.operators]
-    chosen = [ChosenOperator(find_unit(units, unit), unit, name) for unit, name in plan]
+    units = units_of(options, cluster)
+    plan = suspects_by_unit(comparison, None)
+    chosen = [found for item in plan for found in _chosen(units, item.unit, item.operators)]
     known = [item for item in chosen if item.own is not None]
-    yield from replay_chosen(known, find_limits(options.limits), progress, cluster)
+    yield from replay_chosen(known, GraphReplayer(find_limits(options.limits)), progress, cluster)
+
+
+def _chosen(units: Sequence[GraphUnit], unit: Unit, operators: Sequence[str]) -> list[ChosenOperator]:
+    own = find_unit(units, unit)
+    return [ChosenOperator(own, unit, name) for name in operators]
 
 
 class _Proof:
@@ -116,13 +110,12 @@ class _Proof:
         self._deadline = time.monotonic() + options.seconds
         self._on_progress = on_progress
         self._cluster = options.cluster
-        self._units = units_of(options.replay.target, options.cluster)
-        self._limits = find_limits(options.replay.limits)
-        self._replayer = GraphReplayer(self._limits, options.replay.threads)
+        self._units = units_of(options.replay, options.cluster)
+        self._replayer = GraphReplayer(find_limits(options.replay.limits), options.replay.threads)
         self._found: list[Replay] = []
         self._total = 0
 
-    def run(self) -> tuple[list[Replay], bool]:
+    def run(self) -> Replayed:
         """Return the replayed operators, and whether the time was enough."""
         plan = self._every_operator() if self._count is None else suspects_by_unit(self._comparison, self._count)
         self._total = sum(len(item.operators) for item in plan)
@@ -130,24 +123,23 @@ class _Proof:
             return self._run_on_workers(plan)
         for item in plan:
             begun = len(self._found)
-            if not self._replay(self._chosen(item.unit, item.operators)):
+            if not self._replay([(item.unit, item.operators)]):
                 return self._found, False
             is_proved = any(replay.verdict is ReplayVerdict.GUILTY for replay in self._found[begun:])
             if item.others and not is_proved:
                 self._total += len(item.others)
-                if not self._replay(self._chosen(item.unit, item.others)):
+                if not self._replay([(item.unit, item.others)]):
                     return self._found, False
-        self._progress()
         return self._found, True
 
-    def _run_on_workers(self, plan: Sequence[UnitSuspects]) -> tuple[list[Replay], bool]:
+    def _run_on_workers(self, plan: Sequence[UnitSuspects]) -> Replayed:
         """Replay the suspects of all units, then the others of units where none is guilty."""
-        is_complete = self._replay([found for item in plan for found in self._chosen(item.unit, item.operators)])
+        is_complete = self._replay([(item.unit, item.operators) for item in plan])
         guilty = {replay.unit for replay in self._found if replay.verdict is ReplayVerdict.GUILTY}
         others = [item for item in plan if item.unit not in guilty]
         if is_complete:
             self._total += sum(len(item.others) for item in others)
-            is_complete = self._replay([found for item in others for found in self._chosen(item.unit, item.others)])
+            is_complete = self._replay([(item.unit, item.others) for item in others])
         positions = {item.unit: number for number, item in enumerate(plan)}
         ordered = sorted(self._found, key=lambda replay: positions[replay.unit] if replay.unit is not None else 0)
         return ordered, is_complete
@@ -160,29 +152,16 @@ class _Proof:
         found = operators_of([own for _, own in known], self._cluster)
         return [UnitSuspects(unit, tuple(names)) for (unit, _), names in zip(known, found, strict=True)]
 
-    def _chosen(self, unit: Unit, operators: Sequence[str]) -> list[ChosenOperator]:
-        own = find_unit(self._units, unit)
-        return [ChosenOperator(own, unit, name) for name in operators]
+    def _replay(self, wanted: Sequence[tuple[Unit, tuple[str, ...]]]) -> bool:
+        """Compute some operators of units again; return whether there is time left."""
+        before = len(self._found)
 
-    def _replay(self, chosen: Sequence[ChosenOperator]) -> bool:
-        """Compute some operators again; return whether there is time left."""
-        for found in self._results(chosen):
+        def progress(done: int, _all: int) -> None:
+            self._on_progress(before + done, self._total, max(self._deadline - time.monotonic(), 0.0))
+
+        chosen = [found for unit, operators in wanted for found in _chosen(self._units, unit, operators)]
+        for found in replay_chosen(chosen, self._replayer, progress, self._cluster):
             self._found.append(found)
             if time.monotonic() > self._deadline:
                 return False
         return True
-
-    def _results(self, chosen: Sequence[ChosenOperator]) -> Iterator[Replay]:
-        if self._cluster is not None:
-            progress = partial(self._progress_after, len(self._found))
-            yield from replay_chosen(chosen, self._limits, progress, self._cluster)
-            return
-        for item in chosen:
-            self._progress()
-            yield self._replayer.replay_chosen(item)
-
-    def _progress(self) -> None:
-        self._progress_after(len(self._found), 0)
-
-    def _progress_after(self, before: int, done: int, _all: int = 0) -> None:
-        self._on_progress(before + done, self._total, max(self._deadline - time.monotonic(), 0.0))

@@ -56,8 +56,7 @@ def replay_graph_dump(options: ReplayOptions, progress: Progress, cluster: Clust
         UsageError: no unit is chosen, no unit has a text, or an operator does not exist.
         InputError: the dump or a text cannot be used.
     """
-    choice = options.rank, options.token, options.graph
-    units = [unit for unit in units_of(options.target, cluster) if unit.is_chosen(*choice)]
+    units = units_of(options, cluster)
     if not units:
         raise UsageError(because("replay.no_such_unit", path=options.target))
     if not any(unit.text for unit in units):
@@ -71,7 +70,7 @@ def replay_graph_dump(options: ReplayOptions, progress: Progress, cluster: Clust
     ]
     if options.operators and not chosen:
         raise UsageError(because("replay.not_in_units", path=options.target, name=options.operators[0]))
-    yield from replay_chosen(chosen, find_limits(options.limits), progress, cluster)
+    yield from replay_chosen(chosen, GraphReplayer(find_limits(options.limits)), progress, cluster)
 
 
 class ChosenOperator(Struct, frozen=True):
@@ -87,13 +86,17 @@ class ChosenOperator(Struct, frozen=True):
     unit: Unit
     name: str
 
+    def not_replayable(self, reason: Reason, op_type: str = "") -> Replay:
+        """Return the result if the operator cannot be computed again."""
+        return Replay(self.name, op_type, ReplayVerdict.NOT_REPLAYABLE, reason=reason, unit=self.unit)
 
-def units_of(target: str, cluster: Cluster | None) -> list[GraphUnit]:
-    """Find the units of a dump, as `read_units` does; units of a host are found on that host."""
-    if cluster is None:
-        return read_units(target)
-    path = path_for_workers(target)
-    return cluster.call(host_of(path), read_units, (path,)) if host_of(path) else read_units(path)
+
+def units_of(options: ReplayOptions, cluster: Cluster | None) -> list[GraphUnit]:
+    """Find the chosen units of a dump, as `read_units` does; units of a host are found on that host."""
+    path = options.target if cluster is None else path_for_workers(options.target)
+    host = host_of(path)
+    found = cluster.call(host, read_units, (path,)) if cluster is not None and host else read_units(path)
+    return [unit for unit in found if unit.is_chosen(options.rank, options.token, options.graph)]
 
 
 def operators_of(units: Sequence[GraphUnit], cluster: Cluster | None) -> Iterator[list[str]]:
@@ -112,18 +115,17 @@ def dumped_operators(unit: GraphUnit) -> list[str]:
 
 
 def replay_chosen(
-    chosen: Sequence[ChosenOperator], limits: Limits, progress: Progress, cluster: Cluster | None = None
+    chosen: Sequence[ChosenOperator], replayer: GraphReplayer, progress: Progress, cluster: Cluster | None
 ) -> Iterator[Replay]:
-    """Replay operators, in order."""
+    """Replay operators, in order, by this process or on the workers of a cluster."""
     if cluster is not None:
-        from opdiff.workflows.replay.graph_on_workers import replay_on_workers
+        from opdiff.workflows.replay.on_workers import replay_units_on_workers
 
-        yield from replay_on_workers(chosen, limits, progress, cluster)
+        yield from replay_units_on_workers(chosen, replayer, progress, cluster)
         return
-    replayer = GraphReplayer(limits)
     for number, item in enumerate(chosen):
         progress(number, len(chosen))
-        yield replayer.replay_chosen(item)
+        yield replayer.replay(item)
     progress(len(chosen), len(chosen))
 
 
@@ -131,19 +133,19 @@ class GraphReplayer:
     """Replays operators of units, by up to `threads` threads (0 for all cores); the last unit is kept open."""
 
     def __init__(self, limits: Limits, threads: int = 0) -> None:
-        self._limits = limits
+        self.limits = limits
         self._threads = threads
         self._texts: OrderedDict[str, _Text] = OrderedDict()
         self._last: tuple[GraphUnit, _OpenUnit] | None = None
 
-    def replay_chosen(self, chosen: ChosenOperator) -> Replay:
+    def replay(self, chosen: ChosenOperator) -> Replay:
         """Compute an operator again; a problem, also of its text, is the reason of the result."""
         if chosen.own is None:
-            return not_replayable(chosen.unit, chosen.name, "", because("replay.no_unit"))
+            return chosen.not_replayable(because("replay.no_unit"))
         try:
-            return replace(self.replay(chosen.own, chosen.name), unit=chosen.unit)
+            return self._replay(chosen, self._open(chosen.own))
         except InputError as error:
-            return not_replayable(chosen.unit, chosen.name, "", error.reason)
+            return chosen.not_replayable(error.reason)
 
     def can_read(self, chosen: ChosenOperator) -> bool:
         """Return whether this process can open all files of a unit."""
@@ -152,28 +154,25 @@ class GraphReplayer:
         except InputError as error:
             return not is_unread(error.reason)
 
-    def replay(self, unit: GraphUnit, name: str) -> Replay:
-        """Compute an operator again; a problem is the reason of the result."""
-        opened = self._open(unit)
+    def _replay(self, chosen: ChosenOperator, opened: _OpenUnit) -> Replay:
+        name, text = chosen.name, opened.text
         dumped = opened.index.find(name)
-        text = opened.text
-        operator = text.operators.get(file_safe_name(name)) if text is not None else None
         op_type = dumped.op_type if dumped is not None else ""
         if text is None:
-            return not_replayable(unit.unit, name, op_type, because("replay.no_text"))
+            return chosen.not_replayable(because("replay.no_text"), op_type)
+        operator = text.operators.get(file_safe_name(name))
         if operator is None:
-            why = because("replay.not_in_text", file=os.path.basename(unit.text))
-            return not_replayable(unit.unit, name, op_type, why)
+            return chosen.not_replayable(because("replay.not_in_text", file=os.path.basename(text.path)), op_type)
         if op_type and op_type != operator.op_type:
             why = because("replay.type_differs", dumped=op_type, described=operator.op_type)
-            return not_replayable(unit.unit, name, op_type, why)
-        found = replay_by_type(opened.context(text, self._limits, self._threads), operator)
+            return chosen.not_replayable(why, op_type)
+        found = replay_by_type(opened.context(text, self.limits, self._threads), operator)
         if found.verdict is ReplayVerdict.GUILTY:
             why_not = why_compiled_otherwise(operator, text.operators, text.readers, opened.index)
             if why_not is not None:
-                return not_replayable(unit.unit, name, op_type, why_not)
+                return chosen.not_replayable(why_not, op_type)
         outputs = [replace(item, tensor=item.tensor.replace(operator.name, name, 1)) for item in found.outputs]
-        return replace(found, operator=name, outputs=tuple(outputs), unit=unit.unit)
+        return replace(found, operator=name, outputs=tuple(outputs), unit=chosen.unit)
 
     def _open(self, unit: GraphUnit) -> _OpenUnit:
         if self._last is None or self._last[0] is not unit:
@@ -189,11 +188,6 @@ class GraphReplayer:
         while len(self._texts) > _MAX_TEXTS_KEPT:
             self._texts.popitem(last=False)
         return self._texts[path]
-
-
-def not_replayable(unit: Unit, name: str, op_type: str, reason: Reason) -> Replay:
-    """Return the result for an operator that cannot be computed again."""
-    return Replay(name, op_type, ReplayVerdict.NOT_REPLAYABLE, reason=reason, unit=unit)
 
 
 class _Text(Struct, frozen=True, dict=True):

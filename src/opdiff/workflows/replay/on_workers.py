@@ -1,4 +1,4 @@
-"""Replay on the workers of a cluster: each worker opens the model once, and computes operators in batches.
+"""Replay on the workers of a cluster: each worker opens the model, or units, and computes operators in batches.
 
     rules, dump ──ReplayInputs──► each worker, once ──┐
     operators ──batches──► workers ──model, tensors───┴──► Replay
@@ -6,15 +6,17 @@
                              └──► workers of other hosts ──► this process
 
 Jobs are operators of the rules. Workers read tensors, and the model if it is the file that this process has, so that
-results do not depend on which worker computes an operator.
+results do not depend on which worker computes an operator. In graph mode, a worker opens the units of its batch if it
+can read all their files.
 """
 
 from __future__ import annotations
 
 import os
-from functools import partial
-from threading import Lock
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, version
+from threading import Lock, local
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,13 +34,14 @@ from opdiff.workflows.compare.input_reader import ClusterReader
 from opdiff.workflows.compare.job import Job
 from opdiff.workflows.compare.kept_pairs import LazyPairs
 from opdiff.workflows.compare.placement import localize_jobs, move_side
+from opdiff.workflows.golden.manifest import hash_files
+from opdiff.workflows.golden.onnx_model import read_onnx
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.dumped_values import DumpOnly
 from opdiff.workflows.replay.golden_values import GoldenValues
-from opdiff.workflows.replay.inputs import read_replay_inputs
+from opdiff.workflows.replay.graph_replay import ChosenOperator, GraphReplayer, host_of_unit
 from opdiff.workflows.replay.operator_replay import not_replayable
-from opdiff.workflows.replay.pipeline import choose, open_replay
-from opdiff.workflows.replay.requirements import Requirements
+from opdiff.workflows.replay.pipeline import choose, open_replay, read_replay_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,17 +52,37 @@ if TYPE_CHECKING:
     from opdiff.core.replay import Replay
     from opdiff.judge.limits import Limits
     from opdiff.run.cluster import Cluster
-    from opdiff.workflows.replay.inputs import ReplayInputs
+    from opdiff.workflows.golden.manifest import HashedFile
     from opdiff.workflows.replay.options import ReplayOptions
-    from opdiff.workflows.replay.pipeline import ReplayOne
+    from opdiff.workflows.replay.pipeline import ReplayInputs, ReplayOne
 
     Progress = Callable[[int, int], None]
 
 # Computing a small operator takes about as long as measuring this many bytes, so that few operators are a batch.
-MIN_WEIGHT_BYTES = 16 << 20
+_MIN_WEIGHT_BYTES = 16 << 20
 _NO_ENGINE = "golden.needs_onnxruntime"
 
-AnyJob = TypeVar("AnyJob")
+
+class Requirements(Struct, frozen=True):
+    """Model and engine of one process.
+
+    Attributes:
+        model: files of the model with their hashes; empty without a model, or if they cannot be read.
+        engine: version of ONNX Runtime; empty if it is not installed.
+    """
+
+    model: tuple[HashedFile, ...] = ()
+    engine: str = ""
+
+    @classmethod
+    def of(cls, options: ReplayOptions) -> Requirements:
+        """Return the model and engine of this process."""
+        return cls(_hashed_model(options), _engine())
+
+    def fulfil(self, wanted: Requirements) -> bool:
+        """Return whether a process with this model and engine computes the same; unknown requirements do not count."""
+        pairs = (self.model, wanted.model), (self.engine, wanted.engine)
+        return all(not other or own == other for own, other in pairs)
 
 
 class ReplayJob(Struct, frozen=True):
@@ -71,6 +94,16 @@ class ReplayJob(Struct, frozen=True):
     number: int
     operator: RuleOp
     golden: tuple[Job, ...] = ()
+
+
+class GraphJob(Struct, frozen=True):
+    """An operator of graph mode, and its position among all."""
+
+    number: int
+    chosen: ChosenOperator
+
+
+AnyJob = TypeVar("AnyJob", ReplayJob, GraphJob)
 
 
 class ReplayBatch(Struct, frozen=True):
@@ -122,7 +155,7 @@ def replay_on_workers(
     """
     limits = find_limits(options.limits)
     options = _for_workers(options)
-    inputs = read_replay_inputs(options, partial(ClusterReader(cluster).dump, options.target, with_rules=True))
+    inputs = read_replay_inputs(options, ClusterReader(cluster).dump)
     target = DumpIndex(inputs.target)
     chosen = choose(inputs.rules, options.operators, DumpOnly(inputs.rules, target).is_run)
     own = Requirements.of(options)
@@ -133,52 +166,77 @@ def replay_on_workers(
     work: BatchWork[ReplayJob, Replay | None] = BatchWork(
         batch,
         lambda job, reason: not_replayable(job.operator, reason),
-        lambda job: max(_nbytes(target, job.operator), MIN_WEIGHT_BYTES),
+        lambda job: max(_nbytes(target, job.operator), _MIN_WEIGHT_BYTES),
         place=partial(_place, host_of(options.target)),
         move=move_golden,
-        is_unread=is_unread_there,
+        is_unread=_is_unread_there,
         sends_once=True,
     )
-    here = _Here(options, inputs, limits, golden)
-    results = finished_here(cluster.run(work, jobs), lambda job: here.replay(job.operator))
-    yield from in_order(results, len(jobs), progress)
+
+    @cache
+    def open_here() -> ReplayOne:
+        return open_replay(options, inputs, limits)[1]
+
+    yield from _run(cluster, work, jobs, lambda job: open_here()(job.operator, golden), progress)
 
 
-class _Here:
-    """Replays operators that no worker could compute; the model is opened for the first such operator."""
+class GraphReplayBatch(Struct, frozen=True):
+    """The function of the tasks of one replay of graph mode: its identity, and the limits of the user."""
 
-    def __init__(
-        self, options: ReplayOptions, inputs: ReplayInputs, limits: Limits, golden: GoldenValues | None
-    ) -> None:
-        self._arguments = options, inputs, limits
-        self._golden = golden
-        self._replay_one: ReplayOne | None = None
+    run: str
+    limits: Limits
 
-    def replay(self, operator: RuleOp) -> Replay:
-        """Compute an operator again.
-
-        Raises:
-            UsageError: an engine is not installed.
-            InputError: the model cannot be used.
-        """
-        if self._replay_one is None:
-            _, self._replay_one = open_replay(*self._arguments)
-        return self._replay_one(operator, self._golden)
+    def __call__(self, jobs: Sequence[GraphJob]) -> list[Replay | None]:
+        """Return the replayed operators of a batch; `None` for operators of units that this process cannot read."""
+        replayer = _replayer(self)
+        return [replayer.replay(job.chosen) if replayer.can_read(job.chosen) else None for job in uncancelled(jobs)]
 
 
-def is_unread_there(replayed: Replay | None) -> bool:
+def replay_units_on_workers(
+    chosen: Sequence[ChosenOperator], here: GraphReplayer, progress: Progress, cluster: Cluster
+) -> Iterator[Replay]:
+    """Replay operators of graph mode, in order, with results that do not depend on the workers.
+
+    Operators that no worker can compute are computed by `here`.
+    """
+    work: BatchWork[GraphJob, Replay | None] = BatchWork(
+        GraphReplayBatch(os.urandom(8).hex(), here.limits),
+        lambda job, reason: job.chosen.not_replayable(reason),
+        lambda _job: _MIN_WEIGHT_BYTES,
+        place=lambda job: Place(host_of_unit(job.chosen.own) if job.chosen.own is not None else ""),
+        is_unread=_is_unread_there,
+    )
+    jobs = [GraphJob(number, item) for number, item in enumerate(chosen)]
+    yield from _run(cluster, work, jobs, lambda job: here.replay(job.chosen), progress)
+
+
+def _run(
+    cluster: Cluster,
+    work: BatchWork[AnyJob, Replay | None],
+    jobs: Sequence[AnyJob],
+    replay_here: Callable[[AnyJob], Replay],
+    progress: Progress,
+) -> Iterator[Replay]:
+    """Yield the results in the order of the jobs, each as soon as all earlier results are there.
+
+    Operators that no worker could compute are computed by this process.
+    """
+    progress(0, len(jobs))
+    early: dict[int, Replay] = {}
+    following = 0
+    for done, (job, found) in enumerate(cluster.run(work, jobs), 1):
+        early[job.number] = replay_here(job) if found is None or _is_unread_there(found) else found
+        progress(done, len(jobs))
+        while following in early:
+            yield early.pop(following)
+            following += 1
+
+
+def _is_unread_there(replayed: Replay | None) -> bool:
     """Return whether a worker could not compute an operator, and another process may."""
     if replayed is None or replayed.reason is None:
         return replayed is None
     return is_unread(replayed.reason) or _NO_ENGINE in kind_of(replayed.reason)
-
-
-def finished_here(
-    results: Iterator[tuple[AnyJob, Replay | None]], replay_here: Callable[[AnyJob], Replay]
-) -> Iterator[tuple[AnyJob, Replay]]:
-    """Yield results; operators that no worker could compute are computed by this process."""
-    for job, result in results:
-        yield job, replay_here(job) if result is None or is_unread_there(result) else result
 
 
 def _golden_jobs(operator: RuleOp, golden: GoldenValues | None) -> tuple[Job, ...]:
@@ -190,30 +248,6 @@ def _place(host: str, job: ReplayJob) -> Place:
     """Return the host of the dump; golden values of another one move there."""
     others = {host_of(each.pairing.golden.path) for each in job.golden} - {host, ""}
     return Place(host, *sorted(others)[:1])
-
-
-class Numbered(Protocol):
-    """A job with its position among all."""
-
-    @property
-    def number(self) -> int:
-        """The position."""
-
-
-NumberedJob = TypeVar("NumberedJob", bound=Numbered)
-
-
-def in_order(results: Iterator[tuple[NumberedJob, Replay]], count: int, progress: Progress) -> Iterator[Replay]:
-    """Yield results in the order of their numbers, each as soon as all earlier results are there."""
-    progress(0, count)
-    early: dict[int, Replay] = {}
-    following = 0
-    for done, (job, result) in enumerate(results, 1):
-        progress(done, count)
-        early[job.number] = result
-        while following in early:
-            yield early.pop(following)
-            following += 1
 
 
 def _for_workers(options: ReplayOptions) -> ReplayOptions:
@@ -233,6 +267,8 @@ def _nbytes(target: DumpIndex, operator: RuleOp) -> int:
 # The replay that this worker had last, and its function, if it can; threads of the worker share them.
 _opened: dict[str, ReplayOne | None] = {}
 _lock = Lock()
+# In graph mode each thread has its own: texts and units are opened one after the other.
+_current = local()
 
 
 def move_golden(jobs: Sequence[ReplayJob]) -> list[ReplayJob]:
@@ -272,3 +308,29 @@ def _open(batch: ReplayBatch) -> ReplayOne | None:
     except (InputError, UsageError):
         return None
     return replay_one
+
+
+def _replayer(batch: GraphReplayBatch) -> GraphReplayer:
+    if getattr(_current, "run", "") != batch.run:
+        _current.run, _current.replayer = batch.run, GraphReplayer(batch.limits)
+    found: GraphReplayer = _current.replayer
+    return found
+
+
+def _hashed_model(options: ReplayOptions) -> tuple[HashedFile, ...]:
+    if not options.model:
+        return ()
+    try:
+        if options.weights:
+            return hash_files((options.model, options.weights))
+        model = read_onnx(options.model)
+        return hash_files((model.path, *(os.path.join(model.folder, name) for name in model.external_files)))
+    except (InputError, OSError):
+        return ()
+
+
+def _engine() -> str:
+    try:
+        return version("onnxruntime")
+    except PackageNotFoundError:
+        return ""

@@ -19,10 +19,9 @@ from opdiff.core.tensor import TensorSpec, coordinates
 from opdiff.judge.limits import coarser
 from opdiff.pair.trace import FORWARDING_TYPES
 from opdiff.workflows.golden.runtime import FedInput, Runner
-from opdiff.workflows.replay.arithmetic import TypedInput
 from opdiff.workflows.replay.causes import find_cause
+from opdiff.workflows.replay.encoded_model import Subgraph, find_subgraph
 from opdiff.workflows.replay.own_error import Difference, allowance_of, as_device, difference
-from opdiff.workflows.replay.subgraph import Subgraph, find_subgraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -222,10 +221,9 @@ class OperatorReplay(Struct, frozen=True):
         model = self.context.encoder.encoded.model
         if not self.subgraph.nodes:
             return {item.name: item.codes for item in feeds}
-        inputs = [TypedInput(item.name, item.element, item.codes.shape) for item in feeds]
         is_short = sum(item.codes.nbytes for item in feeds) <= _MAX_SHORT_NBYTES
         runner = Runner(feeds, {}, (), 1 if is_short else self.context.threads)
-        data = self.context.encoder.encode(self.subgraph, inputs, arithmetic, self.device_type)
+        data = self.context.encoder.encode(self.subgraph, feeds, arithmetic, self.device_type)
         session = runner.open_session(model, data)
         outputs = runner.run(model, session, self.subgraph.outputs, is_short=is_short)
         return dict(zip(self.subgraph.outputs, outputs, strict=True))

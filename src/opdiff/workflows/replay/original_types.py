@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from opdiff.workflows.golden.original import OriginalModel
     from opdiff.workflows.replay.encoded_model import EncodedModel
 
-_NAMES = {dtype.name: number for number, dtype in ELEMENT_TYPES.items()}
+ELEMENT_NUMBERS = {dtype.name: number for number, dtype in ELEMENT_TYPES.items()}
+"""Numbers of element types in ONNX by their names."""
+
 # Where ONNX Runtime has other names for element types.
 _OTHER_NAMES = {"float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn", "float8e5m2": "float8_e5m2"}
 
@@ -77,7 +79,7 @@ def _run_for_shapes(model: OriginalModel, runner: Runner, tensors: list[str]) ->
 
 def _element(text: str) -> int:
     name = text.removeprefix("tensor(").removesuffix(")")
-    return _NAMES.get(_OTHER_NAMES.get(name, name), 0) if text.startswith("tensor(") else 0
+    return ELEMENT_NUMBERS.get(_OTHER_NAMES.get(name, name), 0) if text.startswith("tensor(") else 0
 
 
 def _input_type(spec: InputSpec, given: Mapping[str, Shape]) -> OriginalType:

@@ -7,42 +7,47 @@ without a model  type, attributes ──builder──► one-operator model ─�
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from opdiff.core import filesystem
 from opdiff.core.dtypes import Kind
-from opdiff.core.errors import UsageError
+from opdiff.core.errors import OpdiffError, UsageError
 from opdiff.core.reasons import Reason, because
 from opdiff.core.replay import ReplayVerdict
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.dump_index import DumpIndex, NameIndex
+from opdiff.pair.groups import group_operators
 from opdiff.read.dump import read_dump
-from opdiff.workflows.golden.compiled_model import fitting_shapes
+from opdiff.read.rules import read_rules
+from opdiff.read.rules.parameters import read_parameters
+from opdiff.workflows.golden.compiled_model import fitting_shapes, read_compiled
 from opdiff.workflows.golden.options import GoldenOptions
 from opdiff.workflows.golden.sources import read_source
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.arithmetic import SubgraphEncoder
 from opdiff.workflows.replay.dumped_values import DumpedValues, DumpOnly
-from opdiff.workflows.replay.earlier_steps import read_earlier_step
 from opdiff.workflows.replay.encoded_model import EncodedModel
-from opdiff.workflows.replay.inputs import read_replay_inputs
 from opdiff.workflows.replay.operator_replay import ReplayContext, replay_operator
 from opdiff.workflows.replay.original_types import find_types
 from opdiff.workflows.replay.type_replay import TypeContext, replay_by_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from opdiff.core.dump import DumpedOp
+    from opdiff.core.dump import Dump, DumpedOp
     from opdiff.core.graph import RuleOp
     from opdiff.core.replay import Replay
+    from opdiff.core.tensor import Shape
     from opdiff.judge.limits import Limits
     from opdiff.pair.groups import GroupedModel
+    from opdiff.read.rules.parameters import Parameter
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.replay.golden_values import GoldenValues
-    from opdiff.workflows.replay.inputs import ReplayInputs
     from opdiff.workflows.replay.options import ReplayOptions
 
     Progress = Callable[[int, int], None]
@@ -72,13 +77,49 @@ def replay(
 
         yield from replay_on_workers(options, progress, cluster, golden)
         return
-    inputs = read_replay_inputs(options, partial(read_dump, options.target, with_rules=True))
+    inputs = read_replay_inputs(options)
     values, replay_one = open_replay(options, inputs, find_limits(options.limits))
     chosen = choose(inputs.rules, options.operators, values.is_run)
     for number, operator in enumerate(chosen):
         progress(number, len(chosen))
         yield replay_one(operator, golden)
     progress(len(chosen), len(chosen))
+
+
+class ReplayInputs(Struct, frozen=True):
+    """Rules and dump, without tensor data.
+
+    Attributes:
+        path: the rule file.
+        rules: its operators.
+        target: the dump.
+        shapes: shapes of the inputs of the compiled model; empty without original model.
+        parameters: attributes of operators by name; empty where no operator is computed by its type.
+    """
+
+    path: str
+    rules: GroupedModel
+    target: Dump
+    shapes: Mapping[str, Shape]
+    parameters: Mapping[str, Mapping[str, Parameter]]
+
+
+def read_replay_inputs(options: ReplayOptions, read_target: Callable[..., Dump] = read_dump) -> ReplayInputs:
+    """Read the rules, then the dump.
+
+    Raises:
+        InputError: a file cannot be used.
+    """
+    rules = group_operators(read_rules(options.rules))
+    target = read_target(options.target, with_rules=True)
+    by_type = not options.model or target.quantized
+    return ReplayInputs(
+        options.rules,
+        rules,
+        target,
+        read_compiled(options.rules).shapes if options.model else {},
+        read_parameters(options.rules) if by_type else {},
+    )
 
 
 def open_replay(options: ReplayOptions, inputs: ReplayInputs, limits: Limits) -> tuple[DumpedValues, ReplayOne]:
@@ -139,6 +180,19 @@ def open_context(options: ReplayOptions, inputs: ReplayInputs, limits: Limits) -
     target = DumpIndex(inputs.target)
     values = DumpedValues(model, inputs.rules, target, partial(read_earlier_step, target.dump.path))
     return ReplayContext(SubgraphEncoder(encoded, types), values, limits, options.threads)
+
+
+def read_earlier_step(folder: str) -> DumpIndex | None:
+    """Read the dump of the step before the step of a folder `{model_id}/{step}`; `None` if there is none."""
+    parent, name = os.path.split(folder.rstrip("/"))
+    if not name.isdecimal():
+        return None
+    try:
+        steps = [int(item.name) for item in filesystem.list_folder(parent) if item.name.isdecimal()]
+        earlier = max((step for step in steps if step < int(name)), default=None)
+        return None if earlier is None else DumpIndex(read_dump(os.path.join(parent, str(earlier)), with_rules=True))
+    except (OpdiffError, OSError):
+        return None
 
 
 def choose(rules: GroupedModel, names: Sequence[str], is_run: Callable[[RuleOp], bool]) -> list[RuleOp]:

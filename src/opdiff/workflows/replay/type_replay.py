@@ -15,25 +15,24 @@ from msgspec.structs import replace
 
 from opdiff.align import convert
 from opdiff.align.pairs import LAYOUT_BY_RANK
-from opdiff.core.dtypes import FLOAT32, Kind
+from opdiff.core.dtypes import Kind
 from opdiff.core.errors import InputError, OpdiffError
 from opdiff.core.graph import parse_input
 from opdiff.core.reasons import Reason, because
 from opdiff.core.replay import Arithmetic, Replay, ReplayVerdict
 from opdiff.core.tensor import Declared, Slot, TensorKey
 from opdiff.workflows.golden import onnx_encoder as onnx
-from opdiff.workflows.golden.onnx_model import ELEMENT_TYPES, InputSpec
+from opdiff.workflows.golden.onnx_model import InputSpec
 from opdiff.workflows.golden.original import OriginalModel
 from opdiff.workflows.replay.arithmetic import SubgraphEncoder
 from opdiff.workflows.replay.dumped_values import DumpedValue, overwritten_inputs
-from opdiff.workflows.replay.encoded_model import EncodedModel
+from opdiff.workflows.replay.encoded_model import EncodedModel, find_subgraph
 from opdiff.workflows.replay.fused_types import compositions, is_fused
 from opdiff.workflows.replay.operator_replay import OperatorReplay, ReplayContext, not_replayable
-from opdiff.workflows.replay.original_types import find_types
+from opdiff.workflows.replay.original_types import ELEMENT_NUMBERS, find_types
 from opdiff.workflows.replay.own_error import difference
-from opdiff.workflows.replay.subgraph import find_subgraph
+from opdiff.workflows.replay.types import BUILDERS, IMAGE_TYPES
 from opdiff.workflows.replay.types.call import Call, OnnxBuilder, Operand, UnsupportedOperatorError
-from opdiff.workflows.replay.types.table import BUILDERS, IMAGE_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from opdiff.workflows.replay.types.call import Builder
 
 _OPSET = 17
-_ELEMENTS = {dtype.name: number for number, dtype in ELEMENT_TYPES.items()}
 _PLAIN = frozenset({"ND", "NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "NC", "CN", "NCL"})
 
 
@@ -285,7 +283,7 @@ def _layout(operator: RuleOp, stored: str, rank: int) -> str:
 def _element(dtype: DType) -> int:
     """Return the number of an element type in ONNX; floats are computed in float32."""
     if dtype.kind is Kind.FLOAT:
-        return _ELEMENTS[FLOAT32.name]
-    if dtype.name not in _ELEMENTS:
+        return onnx.FLOAT
+    if dtype.name not in ELEMENT_NUMBERS:
         raise UnsupportedOperatorError(f"element type {dtype.name}")
-    return _ELEMENTS[dtype.name]
+    return ELEMENT_NUMBERS[dtype.name]

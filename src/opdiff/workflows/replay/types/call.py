@@ -112,6 +112,10 @@ class OnnxBuilder:
         self.parts.append(onnx.initializer(name, array))
         return name
 
+    def reshape(self, tensor: str, shape: Sequence[int]) -> str:
+        """Add a node that changes the shape of a tensor; return its tensor."""
+        return self.add("Reshape", [tensor, self.integers(shape)])
+
     def number(self, value: float) -> str:
         """Add a single float."""
         return self.constant(np.array(value, np.float32))

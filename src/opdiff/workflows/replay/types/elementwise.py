@@ -28,6 +28,16 @@ def variadic(op_type: str) -> Builder:
     return lambda graph, call: graph.add(op_type, [operand.tensor for operand in call.operands])
 
 
+def with_parameters(op_type: str, **parameters: tuple[str, float]) -> Builder:
+    """Return the builder of an operator whose attributes have the given names and default values in compiled models."""
+
+    def build(graph: OnnxBuilder, call: Call) -> str:
+        attributes = {name: call.get(*given) for name, given in parameters.items()}
+        return graph.add(op_type, [call.operand(0).tensor], attributes)
+
+    return build
+
+
 def with_value(op_type: str) -> Builder:
     """Return the builder of an operator whose second operand is the attribute `value`."""
 
@@ -60,7 +70,7 @@ def bias_add(graph: OnnxBuilder, call: Call) -> str:
     data, bias = call.operand(0), call.operand(1)
     is_last = call.get("data_format", "NHWC") == "NHWC" or data.rank == 2
     shape = [-1] if is_last else [1, -1, *[1] * (data.rank - 2)]
-    return graph.add("Add", [data.tensor, graph.add("Reshape", [bias.tensor, graph.integers(shape)])])
+    return graph.add("Add", [data.tensor, graph.reshape(bias.tensor, shape)])
 
 
 def cast(graph: OnnxBuilder, call: Call) -> str:
@@ -71,19 +81,9 @@ def cast(graph: OnnxBuilder, call: Call) -> str:
     return graph.add("Cast", [call.operand(0).tensor], {"to": _CAST_TYPES[kind]})
 
 
-def leaky_relu(graph: OnnxBuilder, call: Call) -> str:
-    """Build `LeakyRelu`."""
-    return graph.add("LeakyRelu", [call.operand(0).tensor], {"alpha": call.get("negative_slope", 0.0)})
-
-
 def relu6(graph: OnnxBuilder, call: Call) -> str:
     """Build `Relu6`."""
     return graph.add("Clip", [call.operand(0).tensor, graph.number(0.0), graph.number(6.0)])
-
-
-def elu(graph: OnnxBuilder, call: Call) -> str:
-    """Build `Elu`."""
-    return graph.add("Elu", [call.operand(0).tensor], {"alpha": call.get("alpha", 1.0)})
 
 
 def swish(graph: OnnxBuilder, call: Call) -> str:
@@ -115,17 +115,11 @@ def hard_swish(graph: OnnxBuilder, call: Call) -> str:
     return graph.add("Mul", [x, graph.add("Mul", [clipped, graph.number(1 / 6)])])
 
 
-def hard_sigmoid(graph: OnnxBuilder, call: Call) -> str:
-    """Build `HardSigmoid`."""
-    attributes = {"alpha": call.get("alpha", 1 / 6), "beta": call.get("beta", 0.5)}
-    return graph.add("HardSigmoid", [call.operand(0).tensor], attributes)
-
-
 def prelu(graph: OnnxBuilder, call: Call) -> str:
     """Build `PRelu`: a slope for each channel."""
     data, slope = call.operand(0), call.operand(1)
     shape = [-1, *[1] * (data.rank - 2)]
-    return graph.add("PRelu", [data.tensor, graph.add("Reshape", [slope.tensor, graph.integers(shape)])])
+    return graph.add("PRelu", [data.tensor, graph.reshape(slope.tensor, shape)])
 
 
 def squared_difference(graph: OnnxBuilder, call: Call) -> str:
@@ -154,9 +148,11 @@ def power(graph: OnnxBuilder, call: Call) -> str:
 ELEMENTWISE: dict[str, Builder] = {
     "Abs": plain("Abs"), "Add": plain("Add", 2), "AddN": variadic("Sum"), "AddV2": plain("Add", 2),
     "Adds": with_value("Add"), "BiasAdd": bias_add, "Cast": cast, "ClipByValue": plain("Clip", 3),
-    "Cos": plain("Cos"), "Div": plain("Div", 2), "Eltwise": eltwise, "Elu": elu, "Equal": plain("Equal", 2),
-    "Erf": plain("Erf"), "Exp": plain("Exp"), "Gelu": gelu, "Greater": plain("Greater", 2),
-    "HardSigmoid": hard_sigmoid, "HardSwish": hard_swish, "LeakyRelu": leaky_relu, "Less": plain("Less", 2),
+    "Cos": plain("Cos"), "Div": plain("Div", 2), "Eltwise": eltwise,
+    "Elu": with_parameters("Elu", alpha=("alpha", 1.0)), "Equal": plain("Equal", 2), "Erf": plain("Erf"),
+    "Exp": plain("Exp"), "Gelu": gelu, "Greater": plain("Greater", 2),
+    "HardSigmoid": with_parameters("HardSigmoid", alpha=("alpha", 1 / 6), beta=("beta", 0.5)), "HardSwish": hard_swish,
+    "LeakyRelu": with_parameters("LeakyRelu", alpha=("negative_slope", 0.0)), "Less": plain("Less", 2),
     "Log": plain("Log"), "Maximum": plain("Max", 2), "Minimum": plain("Min", 2), "Mish": mish,
     "Mul": plain("Mul", 2), "Muls": with_value("Mul"), "Neg": plain("Neg"), "PRelu": prelu,
     "Pow": plain("Pow", 2), "Power": power, "RealDiv": plain("Div", 2), "Reciprocal": plain("Reciprocal"),

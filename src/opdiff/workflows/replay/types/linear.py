@@ -1,23 +1,27 @@
-"""Convolutions and matrix products, of floats and of 8-bit integers."""
+"""Convolutions and matrix products, of floats and of 8-bit integers, and quantization."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.dtypes import INT32, UINT64, Kind
 from opdiff.workflows.replay.types.call import UnsupportedOperatorError
-from opdiff.workflows.replay.types.quantization import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from opdiff.core.codes import AnyArray
     from opdiff.workflows.golden.onnx_encoder import Attribute
     from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder, Operand
 
-_INT32 = 6
+_FLOAT, _INT8, _INT32 = 1, 3, 6
+# Bit 46 of a packed scale, in its upper half: results are signed.
+_IS_SIGNED = np.uint32(1 << 14)
+_ROUNDING = {"Round": "Round", "": "Round", "Floor": "Floor", "Ceil": "Ceil"}
 
 
 def _spatial(call: Call, name: str) -> tuple[int, int]:
@@ -73,7 +77,7 @@ def depthwise_convolution(graph: OnnxBuilder, call: Call) -> str:
     """Build `DepthwiseConv2D`, whose weights have one channel for each of the input, in either of two orders."""
     data, weight = call.operand(0), call.operand(1)
     shape = [weight.shape[0] * weight.shape[1], 1, *weight.shape[2:]]
-    kernel = graph.add("Reshape", [weight.tensor, graph.integers(shape)])
+    kernel = graph.reshape(weight.tensor, shape)
     return _convolve(graph, call, kernel, {**_window(call), "group": data.shape[1]})
 
 
@@ -84,7 +88,7 @@ def _convolve(graph: OnnxBuilder, call: Call, kernel: str, attributes: dict[str,
     result = graph.add("ConvInteger", [data.tensor, kernel], attributes)
     operands, scale = _without_scale(call)
     if len(operands) > 2:
-        bias = graph.add("Reshape", [operands[2].tensor, graph.integers([1, -1, 1, 1])])
+        bias = graph.reshape(operands[2].tensor, [1, -1, 1, 1])
         result = graph.add("Add", [result, graph.add("Cast", [bias], {"to": _INT32})])
     return _dequantized(graph, call, result, scale)
 
@@ -106,7 +110,7 @@ def _dequantized(graph: OnnxBuilder, call: Call, result: str, scale: Operand | N
 def _bias(graph: OnnxBuilder, call: Call, index: int) -> list[str]:
     if len(call.operands) <= index:
         return []
-    return [graph.add("Reshape", [call.operand(index).tensor, graph.integers([-1])])]
+    return [graph.reshape(call.operand(index).tensor, [-1])]
 
 
 class TransposedConvolution(Struct, frozen=True):
@@ -174,11 +178,78 @@ def fully_connected(graph: OnnxBuilder, call: Call) -> str:
     columns = weight.shape[0] if call.get("num_output", 0) == weight.shape[0] else weight.shape[-1]
     is_transposed = weight.shape[0] == columns and not call.get("transpose", default=False)
     rows = [columns, -1] if is_transposed else [-1, columns]
-    kernel = graph.add("Reshape", [weight.tensor, graph.integers(rows)])
+    kernel = graph.reshape(weight.tensor, rows)
     return graph.add("Gemm", [matrix, kernel, *_bias(graph, call, 2)], {"transB": int(is_transposed)})
 
 
+def quantize(graph: OnnxBuilder, call: Call) -> str:
+    """Build `AscendQuant`: scale, offset, rounding to 8 bits with saturation."""
+    mode = call.get("round_mode", "Round")
+    if mode not in _ROUNDING:
+        raise UnsupportedOperatorError(f"round_mode {mode}")
+    scaled = graph.add("Mul", [call.operand(0).tensor, graph.number(_scale(call))])
+    shifted = graph.add(_ROUNDING[mode], [graph.add("Add", [scaled, graph.number(_known(call, "offset"))])])
+    clipped = graph.add("Clip", [shifted, graph.number(-128.0), graph.number(127.0)])
+    return graph.add("Cast", [clipped], {"to": _INT8})
+
+
+def _known(call: Call, name: str) -> float:
+    """Return a number that rules always have, unless they were written without attributes."""
+    if name not in call.attributes:
+        raise UnsupportedOperatorError(f"{name} is not known")
+    return call.get(name, 0.0)
+
+
+def _scale(call: Call) -> float:
+    scale = _known(call, "scale")
+    return scale * scale if call.get("sqrt_mode", default=False) else scale
+
+
+def dequantize(graph: OnnxBuilder, call: Call) -> str:
+    """Build `AscendDequant`: a scale for each channel, or for all."""
+    result = scaled(graph, call.operand(0), call.operand(1), is_squared=call.get("sqrt_mode", default=False))
+    return graph.add("Relu", [result]) if call.get("relu_flag", default=False) else result
+
+
+def scaled(graph: OnnxBuilder, data: Operand, scale: Operand, *, is_squared: bool = False) -> str:
+    """Add the product of integers with a scale for each channel, or for all."""
+    factors = dequantization_scales(scale)
+    if is_squared:
+        factors = factors * factors
+    if factors.size > 1 and factors.size not in data.shape[1:]:
+        raise UnsupportedOperatorError(f"{factors.size} scales for a tensor of shape {list(data.shape)}")
+    is_image = data.rank > 3 and factors.size > 1
+    shape = [1, -1, *[1] * (data.rank - 2)] if is_image else [-1]
+    wide = graph.reshape(graph.constant(factors), shape)
+    return graph.add("Mul", [graph.add("Cast", [data.tensor], {"to": _FLOAT}), wide])
+
+
+def dequantization_scales(scale: Operand) -> AnyArray:
+    """Return scales as float32; in 64-bit integers they are the bits of the lower half.
+
+    Raises:
+        UnsupportedOperatorError: the upper half has a shift or an offset.
+    """
+    values = np.ravel(scale.load())
+    if scale.dtype is UINT64:
+        halves = values.astype("<u8").view("<u4")
+        if (halves[1::2] & ~_IS_SIGNED).any():
+            raise UnsupportedOperatorError("the scales have a shift or an offset in their upper bits")
+        return halves[::2].copy().view("<f4")
+    return values.astype(np.float32)
+
+
+def restore(graph: OnnxBuilder, call: Call) -> str:
+    """Build `AscendAntiQuant`: offset, then scale."""
+    numbers = graph.add("Cast", [call.operand(0).tensor], {"to": _FLOAT})
+    shifted = graph.add("Add", [numbers, graph.number(_known(call, "offset"))])
+    return graph.add("Mul", [shifted, graph.number(_scale(call))])
+
+
 LINEAR: dict[str, Builder] = {
+    "AscendAntiQuant": restore,
+    "AscendDequant": dequantize,
+    "AscendQuant": quantize,
     "BatchMatMul": matrix_product("adj_x1", "adj_x2"),
     "BatchMatMulV2": matrix_product("adj_x1", "adj_x2"),
     "BatchMatMulV3": matrix_product("adj_x1", "adj_x2"),

@@ -1,13 +1,17 @@
-"""Operators that move all data: joining, splitting, reordering, padding."""
+"""Operators that move data: joining, splitting, reordering, padding, slices, gathering, and images of another size."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from opdiff.workflows.replay.types.call import UnsupportedOperatorError
+from opdiff.workflows.replay.types.elementwise import plain
 
 if TYPE_CHECKING:
+    from opdiff.workflows.golden.onnx_encoder import Attribute
     from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder
+
+_SLICE_END = 2**31 - 1
 
 
 def concat(graph: OnnxBuilder, call: Call) -> str:
@@ -45,7 +49,7 @@ def transpose(graph: OnnxBuilder, call: Call) -> str:
 
 def reshape(graph: OnnxBuilder, call: Call) -> str:
     """Build operators that change the shape only."""
-    return graph.add("Reshape", [call.operand(0).tensor, graph.integers(call.output_shapes[0])])
+    return graph.reshape(call.operand(0).tensor, call.output_shapes[0])
 
 
 def pad(graph: OnnxBuilder, call: Call) -> str:
@@ -60,7 +64,7 @@ def pad(graph: OnnxBuilder, call: Call) -> str:
         flat = [*flat[::2], *flat[1::2]]
     inputs = [call.operand(0).tensor, graph.integers(flat)]
     if len(call.operands) > 2 and mode == "constant":
-        inputs.append(graph.add("Reshape", [call.operand(2).tensor, graph.integers([])]))
+        inputs.append(graph.reshape(call.operand(2).tensor, []))
     return graph.add("Pad", inputs, {"mode": mode})
 
 
@@ -76,13 +80,8 @@ def unpack(graph: OnnxBuilder, call: Call) -> list[str]:
 
 def fill(graph: OnnxBuilder, call: Call) -> str:
     """Build `Fill`: one number everywhere."""
-    number = graph.add("Reshape", [call.operand(1).tensor, graph.integers([])])
+    number = graph.reshape(call.operand(1).tensor, [])
     return graph.add("Expand", [number, graph.integers(call.output_shapes[0])])
-
-
-def shape(graph: OnnxBuilder, call: Call) -> str:
-    """Build `Shape`."""
-    return graph.add("Shape", [call.operand(0).tensor])
 
 
 def tile(graph: OnnxBuilder, call: Call) -> str:
@@ -102,12 +101,115 @@ def pack(graph: OnnxBuilder, call: Call) -> str:
     return graph.add("Concat", wider, {"axis": axis})
 
 
+def gather(graph: OnnxBuilder, call: Call) -> str:
+    """Build `GatherV2` and `Gather`."""
+    if call.get("batch_dims", 0):
+        raise UnsupportedOperatorError(f"batch_dims {call.get('batch_dims', 0)}")
+    axis = call.integers("axis", 2)[0] if "axis" in call.attributes or len(call.operands) > 2 else 0
+    return graph.add("Gather", [call.operand(0).tensor, call.operand(1).tensor], {"axis": axis})
+
+
+def gather_elements(graph: OnnxBuilder, call: Call) -> str:
+    """Build `GatherElements`."""
+    return graph.add("GatherElements", [call.operand(0).tensor, call.operand(1).tensor], {"axis": call.get("dim", 0)})
+
+
+def index_by_tensor(graph: OnnxBuilder, call: Call) -> str:
+    """Build `IndexByTensor` with an index for the first axis."""
+    if call.integers("indices_mask") != (1,) or len(call.operands) != 2:
+        raise UnsupportedOperatorError(f"indices_mask {list(call.integers('indices_mask'))}")
+    return graph.add("Gather", [call.operand(0).tensor, call.operand(1).tensor], {"axis": 0})
+
+
+def masked_fill(graph: OnnxBuilder, call: Call) -> str:
+    """Build `MaskedFill`: a number where the mask is set."""
+    data, mask, number = (call.operand(index).tensor for index in range(3))
+    return graph.add("Where", [mask, number, data])
+
+
+def slices(graph: OnnxBuilder, call: Call) -> str:
+    """Build `Slice` and `SliceD`: offsets and sizes."""
+    offsets = call.integers("offsets", 1)
+    ends = [start + extent for start, extent in zip(offsets, call.output_shapes[0], strict=True)]
+    return graph.add("Slice", [call.operand(0).tensor, graph.integers(offsets), graph.integers(ends)])
+
+
+def strided_slice(graph: OnnxBuilder, call: Call) -> str:
+    """Build `StridedSlice` and `StridedSliceD`."""
+    starts, ends = call.integers("begin", 1), call.integers("end", 2)
+    strides = call.integers("strides", 3) if "strides" in call.attributes or len(call.operands) > 3 else ()
+    return _strided(graph, call, (starts, ends, strides or (1,) * len(starts)), tuple(range(len(starts))))
+
+
+def strided_slice_v2(graph: OnnxBuilder, call: Call) -> str:
+    """Build `StridedSliceV2`, which names its axes."""
+    starts, ends = call.integers("begin", 1), call.integers("end", 2)
+    axes = call.integers("axes", 3) if len(call.operands) > 3 else tuple(range(len(starts)))
+    strides = call.integers("strides", 4) if len(call.operands) > 4 else (1,) * len(starts)
+    return _strided(graph, call, (starts, ends, strides), axes)
+
+
+def _strided(graph: OnnxBuilder, call: Call, ranges: tuple[tuple[int, ...], ...], axes: tuple[int, ...]) -> str:
+    """Build a slice with the masks of TensorFlow: open starts, open ends, and axes that are removed."""
+    if call.get("ellipsis_mask", 0) or call.get("new_axis_mask", 0):
+        raise UnsupportedOperatorError("ellipsis_mask or new_axis_mask")
+    starts, ends, strides = (list(values) for values in ranges)
+    removed = [number for number in range(len(axes)) if call.get("shrink_axis_mask", 0) >> number & 1]
+    for number, stride in enumerate(strides):
+        if number in removed:
+            ends[number] = starts[number] + 1 if starts[number] != -1 else _SLICE_END
+        elif call.get("end_mask", 0) >> number & 1:
+            ends[number] = _SLICE_END if stride > 0 else -_SLICE_END
+        if call.get("begin_mask", 0) >> number & 1 and number not in removed:
+            starts[number] = 0 if stride > 0 else _SLICE_END
+    values = [graph.integers(items) for items in (starts, ends, axes, strides)]
+    result = graph.add("Slice", [call.operand(0).tensor, *values])
+    return graph.add("Squeeze", [result, graph.integers([axes[number] for number in removed])]) if removed else result
+
+
+def _resize(graph: OnnxBuilder, call: Call, attributes: dict[str, Attribute]) -> str:
+    sizes = graph.integers(call.output_shapes[0])
+    return graph.add("Resize", [call.operand(0).tensor, "", "", sizes], attributes)
+
+
+def bilinear(graph: OnnxBuilder, call: Call) -> str:
+    """Build `ResizeBilinearV2` and its form with the size as an attribute."""
+    return _resize(graph, call, {"mode": "linear", "coordinate_transformation_mode": _coordinates(call)})
+
+
+def nearest(graph: OnnxBuilder, call: Call) -> str:
+    """Build `ResizeNearestNeighborV2` and its form with the size as an attribute."""
+    coordinates = _coordinates(call)
+    rounding = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
+    attributes = {"mode": "nearest", "coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
+    return _resize(graph, call, {**attributes})
+
+
+def _coordinates(call: Call) -> str:
+    if call.get("align_corners", default=False):
+        return "align_corners"
+    return "half_pixel" if call.get("half_pixel_centers", default=False) else "asymmetric"
+
+
+def resize(graph: OnnxBuilder, call: Call) -> str:
+    """Build `Resize`, which has the attributes of ONNX."""
+    names = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_floor"}
+    attributes: dict[str, Attribute] = {name: call.get(name, default) for name, default in names.items()}
+    if attributes["mode"] not in ("nearest", "linear", "cubic"):
+        raise UnsupportedOperatorError(f"mode {attributes['mode']}")
+    return _resize(graph, call, {**attributes, "cubic_coeff_a": call.get("cubic_coeff_a", -0.75)})
+
+
 MOVEMENT: dict[str, Builder] = {
     "BroadcastTo": expand, "ConcatD": concat, "ConcatV2": concat, "ConcatV2D": concat, "ExpandDims": reshape,
-    "Fill": fill, "Flatten": reshape, "FlattenV2": reshape, "Identity": reshape, "Pack": pack, "Pad": pad,
-    "PadD": pad, "PadV3": pad, "PadV3D": pad, "Reshape": reshape, "Shape": shape, "Split": split, "SplitD": split,
-    "SplitV": split, "SplitVD": split, "Squeeze": reshape, "SqueezeV2": reshape, "TensorMove": reshape, "Tile": tile,
-    "TileD": tile, "TransData": reshape, "Transpose": transpose, "TransposeD": transpose, "Unpack": unpack,
-    "Unsqueeze": reshape, "UnsqueezeV2": reshape,
+    "Fill": fill, "Flatten": reshape, "FlattenV2": reshape, "Gather": gather, "GatherElements": gather_elements,
+    "GatherV2": gather, "GatherV2D": gather, "Identity": reshape, "IndexByTensor": index_by_tensor,
+    "MaskedFill": masked_fill, "Pack": pack, "Pad": pad, "PadD": pad, "PadV3": pad, "PadV3D": pad, "Reshape": reshape,
+    "Resize": resize, "ResizeBilinearV2": bilinear, "ResizeBilinearV2D": bilinear, "ResizeNearestNeighborV2": nearest,
+    "ResizeNearestNeighborV2D": nearest, "Shape": plain("Shape"), "Slice": slices, "SliceD": slices, "Split": split,
+    "SplitD": split, "SplitV": split, "SplitVD": split, "Squeeze": reshape, "SqueezeV2": reshape,
+    "StridedSlice": strided_slice, "StridedSliceD": strided_slice, "StridedSliceV2": strided_slice_v2,
+    "SyncResizeBilinearV2": bilinear, "TensorMove": reshape, "Tile": tile, "TileD": tile, "TransData": reshape,
+    "Transpose": transpose, "TransposeD": transpose, "Unpack": unpack, "Unsqueeze": reshape, "UnsqueezeV2": reshape,
 }  # fmt: skip
 """Builders by type."""

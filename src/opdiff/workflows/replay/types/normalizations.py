@@ -51,16 +51,20 @@ def layer_norm_v4(graph: OnnxBuilder, call: Call) -> list[str]:
 def _layer_norm(graph: OnnxBuilder, operands: Sequence[Operand], axis: int, epsilon: float) -> list[str]:
     """Return result, mean, variance and deviation of a normalization over all axes from one on."""
     data, *affine = operands
-    axes = tuple(range(axis, data.rank))
-    mean = graph.add("ReduceMean", [data.tensor], {"axes": axes, "keepdims": 1})
-    centered = graph.add("Sub", [data.tensor, mean])
+    result, *statistics = _normalized(graph, data.tensor, tuple(range(axis, data.rank)), epsilon)
+    for op_type, operand in zip(("Mul", "Add"), affine, strict=False):
+        result = graph.add(op_type, [result, operand.tensor])
+    return [result, *statistics]
+
+
+def _normalized(graph: OnnxBuilder, data: str, axes: tuple[int, ...], epsilon: float) -> list[str]:
+    """Return a tensor normalized over some axes, and its mean, variance and deviation."""
+    mean = graph.add("ReduceMean", [data], {"axes": axes, "keepdims": 1})
+    centered = graph.add("Sub", [data, mean])
     square = graph.add("Mul", [centered, centered])
     variance = graph.add("ReduceMean", [square], {"axes": axes, "keepdims": 1})
     deviation = _deviation(graph, variance, epsilon)
-    result = graph.add("Div", [centered, deviation])
-    for op_type, operand in zip(("Mul", "Add"), affine, strict=False):
-        result = graph.add(op_type, [result, operand.tensor])
-    return [result, mean, variance, deviation]
+    return [graph.add("Div", [centered, deviation]), mean, variance, deviation]
 
 
 def _deviation(graph: OnnxBuilder, variance: str, epsilon: float) -> str:
@@ -88,7 +92,7 @@ def _rms_norm(graph: OnnxBuilder, call: Call, data: str, rank: int) -> list[str]
 
 
 def _by_channel(graph: OnnxBuilder, operand: Operand, rank: int) -> str:
-    return graph.add("Reshape", [operand.tensor, graph.integers([1, -1, *[1] * (rank - 2)])])
+    return graph.reshape(operand.tensor, [1, -1, *[1] * (rank - 2)])
 
 
 def prepared_batch_norm(graph: OnnxBuilder, call: Call) -> str:
@@ -105,7 +109,7 @@ def batch_norm(graph: OnnxBuilder, call: Call) -> str:
     if call.get("is_training", default=False):
         raise UnsupportedOperatorError("is_training")
     data = call.operand(0).tensor
-    weights = [graph.add("Reshape", [call.operand(index).tensor, graph.integers([-1])]) for index in range(1, 5)]
+    weights = [graph.reshape(call.operand(index).tensor, [-1]) for index in range(1, 5)]
     return graph.add("BatchNormalization", [data, *weights], {"epsilon": call.get("epsilon", 1e-4)})
 
 
@@ -132,7 +136,7 @@ def batch_norm_update(graph: OnnxBuilder, call: Call) -> list[str]:
 def instance_norm(graph: OnnxBuilder, call: Call) -> str:
     """Build `InstanceNorm`: data, scale, offset."""
     data, *weights = (call.operand(index) for index in range(3))
-    flat = [graph.add("Reshape", [weight.tensor, graph.integers([-1])]) for weight in weights]
+    flat = [graph.reshape(weight.tensor, [-1]) for weight in weights]
     return graph.add("InstanceNormalization", [data.tensor, *flat], {"epsilon": call.get("epsilon", 1e-6)})
 
 
@@ -140,13 +144,9 @@ def group_norm(graph: OnnxBuilder, call: Call) -> str:
     """Build the result of `GroupNorm`: groups of channels are normalized, then scaled by channel."""
     data, gamma, beta = (call.operand(index) for index in range(3))
     groups = call.get("num_groups", 1)
-    flat = graph.add("Reshape", [data.tensor, graph.integers([data.shape[0], groups, -1])])
-    mean = graph.add("ReduceMean", [flat], {"axes": (2,), "keepdims": 1})
-    centered = graph.add("Sub", [flat, mean])
-    variance = graph.add("ReduceMean", [graph.add("Mul", [centered, centered])], {"axes": (2,), "keepdims": 1})
-    epsilon = call.get("eps", call.get("epsilon", 1e-5))
-    normal = graph.add("Div", [centered, _deviation(graph, variance, epsilon)])
-    shaped = graph.add("Reshape", [normal, graph.integers(data.shape)])
+    flat = graph.reshape(data.tensor, [data.shape[0], groups, -1])
+    normal, *_ = _normalized(graph, flat, (2,), call.get("eps", call.get("epsilon", 1e-5)))
+    shaped = graph.reshape(normal, data.shape)
     scaled = graph.add("Mul", [shaped, _by_channel(graph, gamma, data.rank)])
     return graph.add("Add", [scaled, _by_channel(graph, beta, data.rank)])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.workflows.replay.types.call import UnsupportedOperatorError
+from opdiff.workflows.replay.types.elementwise import plain
 
 if TYPE_CHECKING:
     from opdiff.workflows.golden.onnx_encoder import Attribute
@@ -118,7 +119,7 @@ REDUCTIONS: dict[str, Builder] = {
     "ArgMin": position("ArgMin"),
     "AvgPool": average_pool,
     "AvgPoolV2": average_pool,
-    "GlobalAveragePool": lambda graph, call: graph.add("GlobalAveragePool", [call.operand(0).tensor]),
+    "GlobalAveragePool": plain("GlobalAveragePool"),
     "MaxPool": max_pool,
     "MaxPoolV3": max_pool,
     "Pooling": pooling,

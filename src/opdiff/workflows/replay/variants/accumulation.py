@@ -12,9 +12,9 @@ from opdiff.core.dtypes import FLOAT16, largest_finite
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
 from opdiff.workflows.golden import onnx_encoder as onnx
-from opdiff.workflows.replay.arithmetic import FLOAT_ELEMENTS
+from opdiff.workflows.replay.arithmetic import FLOAT16_ELEMENTS
 from opdiff.workflows.replay.attributes import read_attributes
-from opdiff.workflows.replay.encoded_model import EncodedNode
+from opdiff.workflows.replay.encoded_model import added_node
 from opdiff.workflows.replay.variants.variant import Variant
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from opdiff.core.dtypes import DType
     from opdiff.core.tensor import Shape
+    from opdiff.workflows.replay.encoded_model import EncodedNode
     from opdiff.workflows.replay.variants.variant import Computation
 
-_FLOAT = FLOAT_ELEMENTS[next(iter(FLOAT_ELEMENTS))]
 # Products that matrix units add before they round.
 _BLOCK = 16
 _MAX_BLOCKS = 512
@@ -32,12 +32,12 @@ _MAX_BLOCKS = 512
 
 def narrow_sums(computation: Computation, device: DType) -> Iterator[Variant]:
     """Yield variants of matrix products and convolutions that round their sums to 16 bits after some products each."""
-    if device not in FLOAT_ELEMENTS or FLOAT_ELEMENTS[device] == _FLOAT:
+    if device not in FLOAT16_ELEMENTS:
         return
     for node in computation.computing_nodes():
         for sums in _blocks_of(computation, node):
             reason = because("replay.cause_accumulation", operator=node.name, op_type=node.op_type, dtype=device.name)
-            subgraph = computation.with_node(node, *sums.nodes(FLOAT_ELEMENTS[device]))
+            subgraph = computation.with_node(node, *sums.nodes(FLOAT16_ELEMENTS[device]))
             yield Variant(ErrorKind.PRECISION, reason, subgraph)
 
 
@@ -68,8 +68,7 @@ class _Sums:
         """Add a node; return its tensor."""
         self._count += 1
         name = f"{self._name}:{self._count}"
-        encoded = tuple(onnx.attribute(key, value) for key, value in attributes.items())
-        self._steps.append(EncodedNode("", op_type, tuple(inputs), (name,), encoded))
+        self._steps.append(added_node(op_type, inputs, name, **attributes))
         return name
 
     def add_part(self, tensor: str) -> None:
@@ -84,7 +83,7 @@ class _Sums:
         return self.add("Slice", (tensor, starts, ends, axes, steps))
 
     def _rounded(self, tensor: str, element: int) -> str:
-        return self.add("Cast", (self.add("Cast", (tensor,), to=element),), to=_FLOAT)
+        return self.add("Cast", (self.add("Cast", (tensor,), to=element),), to=onnx.FLOAT)
 
     def nodes(self, element: int) -> list[EncodedNode]:
         """Return all nodes; the last one has the output of the node that they replace."""
@@ -151,19 +150,13 @@ def saturated_steps(computation: Computation, device: DType) -> Iterator[Variant
     for node in computation.computing_nodes():
         name = node.outputs[0]
         kind = computation.types.get(name)
-        if (
-            name in computation.subgraph.outputs
-            or kind is None
-            or kind.element != _FLOAT
-            or not prod(kind.shape or (1,))
-        ):
+        if name in computation.subgraph.outputs or kind is None:
+            continue
+        if kind.element != onnx.FLOAT or not prod(kind.shape or (1,)):
             continue
         inner = f"opdiff:unlimited:{name}"
-        ends = [
-            EncodedNode("", "Constant", (), (f"{inner}:{sign}",), (onnx.attribute("value_float", sign * largest),))
-            for sign in (-1, 1)
-        ]
-        clip = EncodedNode("", "Clip", (inner, f"{inner}:-1", f"{inner}:1"), (name,))
+        ends = [added_node("Constant", (), f"{inner}:{sign}", value_float=sign * largest) for sign in (-1, 1)]
+        clip = added_node("Clip", (inner, f"{inner}:-1", f"{inner}:1"), name)
         changed = replace(node, outputs=(inner, *node.outputs[1:]))
         facts = {"operator": node.name, "op_type": node.op_type, "dtype": device.name}
         reason = because("replay.cause_saturated_step", largest=largest, **facts)

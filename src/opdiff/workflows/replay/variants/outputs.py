@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
-from opdiff.workflows.replay.variants.channels import by_axis, channel_axes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from opdiff.workflows.replay.own_error import Allowance
 
 _MAX_PRODUCT = 1 << 31
+_MAX_CHANNELS = 4096
 # Elements per channel below which a fitted number per channel fits by chance.
 _MIN_CHANNEL_ELEMENTS = 8
 _MAX_BAD_SLICE_SHARE = 0.25
@@ -298,3 +298,15 @@ def _shuffled(output: Output) -> Iterator[OutputVariant]:
     if np.linalg.norm(target - replayed) > _MIN_SHUFFLED_ERROR * np.linalg.norm(replayed):
         reason = because("replay.cause_shuffled")
         yield OutputVariant(ErrorKind.PERMUTED, reason, np.sort(target), np.sort(replayed))
+
+
+def channel_axes(array: AnyArray) -> list[int]:
+    """Return the axes that may be the axis of channels: the second and the last."""
+    axes = dict.fromkeys(axis for axis in (1, array.ndim - 1) if 0 <= axis < array.ndim)
+    return [axis for axis in axes if 1 < array.shape[axis] <= _MAX_CHANNELS]
+
+
+def by_axis(array: AnyArray, axis: int) -> AnyArray:
+    """Return the slices along an axis as rows."""
+    moved: AnyArray = np.moveaxis(array, axis, 0)
+    return moved.reshape(moved.shape[0], -1)

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
-from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.replay.attributes import read_attributes, with_attributes
-from opdiff.workflows.replay.encoded_model import EncodedNode
+from opdiff.workflows.replay.encoded_model import added_node
 from opdiff.workflows.replay.variants.variant import Variant
 
 if TYPE_CHECKING:
@@ -19,11 +18,13 @@ if TYPE_CHECKING:
 
     from opdiff.core.reasons import Reason
     from opdiff.workflows.golden.onnx_encoder import Attribute
+    from opdiff.workflows.replay.encoded_model import EncodedNode
     from opdiff.workflows.replay.variants.variant import Computation
 
     Given = Mapping[str, Attribute]
     Changes = Iterator[Given]
-    Change = Callable[[Given, Computation, EncodedNode], Changes]
+    # Takes the attributes, and the rank of the first input.
+    Change = Callable[[Given, int], Changes]
 
 _EPSILONS = (1e-5, 1e-3, 1e-6, 1e-12, 1e-8, 1e-4, 1e-7, 1e-2, 0.0, 1e-10)
 _MODES = ("nearest", "linear", "cubic")
@@ -37,7 +38,8 @@ def other_parameters(computation: Computation) -> Iterator[Variant]:
     for node in computation.computing_nodes():
         for kind, changes in _CHANGES.get(node.op_type, ()):
             given = read_attributes(computation.encoded, node)
-            for changed in changes(given, computation, node):
+            rank = len(computation.shape_of(node.inputs[0]) or ())
+            for changed in changes(given, rank):
                 if any(given.get(name) != value for name, value in changed.items()):
                     subgraph = computation.with_node(node, with_attributes(computation.encoded, node, changed))
                     yield Variant(kind, _reason(node, changed), subgraph)
@@ -52,10 +54,10 @@ def padded_otherwise(computation: Computation) -> Iterator[Variant]:
             continue
         name = f"opdiff:padded:{node.outputs[0]}"
         whole = (0, 0, *pads[:rank], 0, 0, *pads[rank:])
-        constant = EncodedNode("", "Constant", (), (f"{name}:pads",), (onnx.attribute("value_ints", whole),))
+        constant = added_node("Constant", (), f"{name}:pads", value_ints=whole)
         unpadded = with_attributes(computation.encoded, node, {"pads": (0,) * 2 * rank})
         for mode in ("edge", "reflect"):
-            pad = EncodedNode("", "Pad", (node.inputs[0], f"{name}:pads"), (name,), (onnx.attribute("mode", mode),))
+            pad = added_node("Pad", (node.inputs[0], f"{name}:pads"), name, mode=mode)
             changed = replace(unpadded, inputs=(name, *node.inputs[1:]))
             subgraph = computation.with_node(node, constant, pad, changed)
             yield Variant(ErrorKind.PADDING, _reason(node, {"padding": mode}), subgraph)
@@ -70,55 +72,50 @@ def _shown(value: Attribute) -> str:
     return f"{value:g}" if isinstance(value, float) else str(list(value)) if isinstance(value, tuple) else str(value)
 
 
-def _pads(given: Given, computation: Computation, node: EncodedNode) -> Changes:
+def _pads(given: Given, rank: int) -> Changes:
     """Other distributions of the same padding: ends exchanged, and the window moved by one."""
-    rank = len(computation.shape_of(node.inputs[0]) or ()) - 2
-    pads = given.get("pads", (0,) * 2 * rank)
-    if not isinstance(pads, tuple) or rank < 1 or len(pads) != 2 * rank or not any(pads):
+    count = rank - 2
+    pads = given.get("pads", (0,) * 2 * count)
+    if not isinstance(pads, tuple) or count < 1 or len(pads) != 2 * count or not any(pads):
         return
-    yield {"pads": (*pads[rank:], *pads[:rank])}
-    for axes in [(axis,) for axis in range(rank)] + [tuple(range(rank))]:
+    yield {"pads": (*pads[count:], *pads[:count])}
+    for axes in [(axis,) for axis in range(count)] + [tuple(range(count))]:
         for step in (1, -1):
             moved = list(pads)
             for axis in axes:
                 moved[axis] += step
-                moved[axis + rank] -= step
+                moved[axis + count] -= step
             if min(moved) >= 0:
                 yield {"pads": tuple(moved)}
 
 
-def _pooling(given: Given, _computation: Computation, node: EncodedNode) -> Changes:
-    """Padding counted or not, and the number of windows rounded up or down."""
-    if node.op_type == "AveragePool":
-        yield {"count_include_pad": 1 - int(str(given.get("count_include_pad", 0)))}
-    yield {"ceil_mode": 1 - int(str(given.get("ceil_mode", 0)))}
+def _other_flag(name: str) -> Change:
+    return lambda given, _rank: iter([{name: 1 - int(str(given.get(name, 0)))}])
 
 
-def _epsilon(given: Given, _computation: Computation, _node: EncodedNode) -> Changes:
+def _epsilon(given: Given, _rank: int) -> Changes:
     before = float(str(given.get("epsilon", _EPSILONS[0])))
     yield from ({"epsilon": value} for value in _EPSILONS if abs(value - before) > 0.01 * before)
 
 
-def _axis(_given: Given, computation: Computation, node: EncodedNode) -> Changes:
-    rank = len(computation.shape_of(node.inputs[0]) or ())
+def _axis(_given: Given, rank: int) -> Changes:
     yield from ({"axis": axis} for axis in reversed(range(rank)))
 
 
-def _axes(given: Given, computation: Computation, node: EncodedNode) -> Changes:
+def _axes(given: Given, rank: int) -> Changes:
     """Another axis of a reduction over one axis."""
     axes = given.get("axes")
     if isinstance(axes, tuple) and len(axes) == 1:
-        yield from ({"axes": (axis,)} for axis in reversed(range(len(computation.shape_of(node.inputs[0]) or ()))))
+        yield from ({"axes": (axis,)} for axis in reversed(range(rank)))
 
 
-def _perm(given: Given, computation: Computation, node: EncodedNode) -> Changes:
-    rank = len(computation.shape_of(node.inputs[0]) or ())
+def _perm(given: Given, rank: int) -> Changes:
     perm = given.get("perm", tuple(reversed(range(rank))))
     if isinstance(perm, tuple) and 1 < rank <= _MAX_PERMUTED_RANK:
         yield from ({"perm": order} for order in permutations(range(rank)) if order != perm)
 
 
-def _resize(given: Given, _computation: Computation, _node: EncodedNode) -> Changes:
+def _resize(given: Given, _rank: int) -> Changes:
     names = "mode", "coordinate_transformation_mode"
     current = str(given.get("mode", _MODES[0]))
     for mode, coordinates in product(sorted(_MODES, key=lambda mode: mode != current), _COORDINATES):
@@ -129,33 +126,34 @@ def _resize(given: Given, _computation: Computation, _node: EncodedNode) -> Chan
             yield changed
 
 
-def _slope(given: Given, _computation: Computation, _node: EncodedNode) -> Changes:
+def _slope(given: Given, _rank: int) -> Changes:
     values = (0.01, 0.1, 0.2, 0.0, 0.3, 0.5, 1.0)
     yield from ({"alpha": value} for value in values if abs(value - float(str(given.get("alpha", 0.01)))) > 1e-6)
 
 
-def _hard(_given: Given, _computation: Computation, _node: EncodedNode) -> Changes:
+def _hard(_given: Given, _rank: int) -> Changes:
     slopes, offsets = (1 / 6, 0.2), (0.5, 0.0)
     yield from ({"alpha": alpha, "beta": beta} for alpha, beta in product(slopes, offsets))
 
 
-def _approximation(given: Given, _computation: Computation, _node: EncodedNode) -> Changes:
+def _approximation(given: Given, _rank: int) -> Changes:
     yield {"approximate": "none" if given.get("approximate") == "tanh" else "tanh"}
 
 
-def _pad_mode(_given: Given, _computation: Computation, _node: EncodedNode) -> Changes:
+def _pad_mode(_given: Given, _rank: int) -> Changes:
     yield from ({"mode": mode} for mode in ("constant", "edge", "reflect"))
 
 
 _PADDING = ((ErrorKind.PADDING, _pads),)
+_POOLING = ((ErrorKind.PADDING, _other_flag("ceil_mode")), *_PADDING)
 _REDUCTION = ((ErrorKind.AXIS, _axes),)
 _ANY_AXIS = ((ErrorKind.AXIS, _axis),)
 _NORMALIZATION = ((ErrorKind.FUNCTION, _epsilon),)
 _CHANGES: dict[str, tuple[tuple[ErrorKind, Change], ...]] = {
     "Conv": _PADDING,
     "ConvTranspose": _PADDING,
-    "MaxPool": ((ErrorKind.PADDING, _pooling), *_PADDING),
-    "AveragePool": ((ErrorKind.PADDING, _pooling), *_PADDING),
+    "MaxPool": _POOLING,
+    "AveragePool": ((ErrorKind.PADDING, _other_flag("count_include_pad")), *_POOLING),
     "Pad": ((ErrorKind.PADDING, _pad_mode),),
     "BatchNormalization": _NORMALIZATION,
     "LayerNormalization": (*_NORMALIZATION, *_ANY_AXIS),

@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
-from opdiff.workflows.replay.variants.channels import by_axis, channel_axes
-from opdiff.workflows.replay.variants.outputs import OutputVariant
+from opdiff.workflows.replay.variants.outputs import OutputVariant, by_axis, channel_axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,20 +62,6 @@ class Rounded(Struct, frozen=True):
     def made(self, values: AnyArray) -> AnyArray:
         """Return numbers rounded to integers, with saturation."""
         return np.clip(np.rint(values), self.low, self.high)
-
-
-class Scaled(Struct, frozen=True):
-    """Numbers of the device that are scaled integers.
-
-    Attributes:
-        target: output of the device.
-        replayed: computed output.
-        integers: the integers, in the same shape.
-    """
-
-    target: AnyArray
-    replayed: AnyArray
-    integers: AnyArray
 
 
 def smallest_and_largest(dtype: DType) -> tuple[int, int]:
@@ -181,17 +166,21 @@ def _few_scales(target: AnyArray, made: AnyArray, axis: int, factors: AnyArray) 
     return _variant("replay.cause_few_scales", target, made, axis=axis, indices=indices, factors=shown)
 
 
-def scaled_otherwise(output: Scaled) -> Iterator[OutputVariant]:
-    """Yield variants of a dequantization: zero point, scale, one scale for all, scales of single channels."""
-    yield from _sixteen_bits(output)
-    for axis in channel_axes(output.target):
-        target, replayed, integers = (by_axis(array, axis) for array in _arrays(output))
-        if target.shape[1] < _MIN_ELEMENTS:
-            continue
-        lines = _lines(replayed, integers)
-        yield from _shifted_integers(target, replayed, integers, lines)
-        yield from _one_scale(target, replayed, integers)
-        yield from _factors(target, replayed, axis)
+def scaled_otherwise(target: AnyArray, replayed: AnyArray, integers: AnyArray) -> Iterator[OutputVariant]:
+    """Yield variants of a dequantization: zero point, scale, one scale for all, scales of single channels.
+
+    Args:
+        target: output of the device.
+        replayed: computed output.
+        integers: the integers that are scaled, in the same shape.
+    """
+    yield from _sixteen_bits(target, replayed, integers)
+    for axis in channel_axes(target):
+        if target.size >= _MIN_ELEMENTS * target.shape[axis]:
+            rows = [by_axis(array, axis) for array in (target, replayed, integers)]
+            yield from _shifted_integers(*rows)
+            yield from _one_scale(*rows)
+            yield from _factors(rows[0], rows[1], axis)
 
 
 def scales_of_channels(target: AnyArray, replayed: AnyArray) -> Iterator[OutputVariant]:
@@ -199,10 +188,6 @@ def scales_of_channels(target: AnyArray, replayed: AnyArray) -> Iterator[OutputV
     for axis in channel_axes(target):
         if target.size >= _MIN_ELEMENTS * target.shape[axis]:
             yield from _factors(by_axis(target, axis), by_axis(replayed, axis), axis)
-
-
-def _arrays(output: Scaled) -> tuple[AnyArray, AnyArray, AnyArray]:
-    return output.target, output.replayed, output.integers
 
 
 def _lines(replayed: AnyArray, integers: AnyArray) -> tuple[AnyArray, AnyArray]:
@@ -217,11 +202,9 @@ def _lines(replayed: AnyArray, integers: AnyArray) -> tuple[AnyArray, AnyArray]:
     return scales, means[1] - scales * means[0]
 
 
-def _shifted_integers(
-    target: AnyArray, replayed: AnyArray, integers: AnyArray, lines: tuple[AnyArray, AnyArray]
-) -> Iterator[OutputVariant]:
+def _shifted_integers(target: AnyArray, replayed: AnyArray, integers: AnyArray) -> Iterator[OutputVariant]:
     """Another zero point: the same integer is added before all scales."""
-    scales, offsets = lines
+    scales, offsets = _lines(replayed, integers)
     is_used = (target != 0) & (replayed != 0) & (scales != 0)
     if not is_used.any():
         return
@@ -260,24 +243,22 @@ def _one_scale(target: AnyArray, replayed: AnyArray, integers: AnyArray) -> Iter
     yield _variant("replay.cause_one_scale", target, np.maximum(made, 0) if is_cut else made, scale=scale)
 
 
-def _sixteen_bits(output: Scaled) -> Iterator[OutputVariant]:
+def _sixteen_bits(target: AnyArray, replayed: AnyArray, integers: AnyArray) -> Iterator[OutputVariant]:
     """Sums that end or wrap around at the range of 16 bits before they are scaled."""
-    if np.abs(output.integers).max(initial=0) <= _INT16[1]:
-        return
-    for code, integers in sixteen_bit_sums(output.integers):
-        ratio = np.divide(integers, output.integers, where=output.integers != 0, out=np.ones_like(output.integers))
-        yield _variant(code, output.target, output.replayed * ratio, bits=16)
+    for code, narrow in _sixteen_bit_sums(integers):
+        ratio = np.divide(narrow, integers, where=integers != 0, out=np.ones_like(integers))
+        yield _variant(code, target, replayed * ratio, bits=16)
 
 
-def sixteen_bit_sums(integers: AnyArray) -> Iterator[tuple[str, AnyArray]]:
-    """Yield integers that saturate, or wrap around, at the range of 16 bits."""
+def _sixteen_bit_sums(integers: AnyArray) -> Iterator[tuple[str, AnyArray]]:
+    """Yield integers that saturate, or wrap around, at the range of 16 bits, if any is outside."""
     low, high = _INT16
-    yield "replay.cause_saturated_sums", np.clip(integers, low, high)
-    yield "replay.cause_wrapped", (integers - low) % (high - low + 1) + low
+    if np.abs(integers).max(initial=0) > high:
+        yield "replay.cause_saturated_sums", np.clip(integers, low, high)
+        yield "replay.cause_wrapped", (integers - low) % (high - low + 1) + low
 
 
 def summed_otherwise(target: AnyArray, replayed: AnyArray) -> Iterator[OutputVariant]:
     """Yield variants of integer sums of products: 16 bits in place of 32."""
-    if np.abs(replayed).max(initial=0) > _INT16[1]:
-        for code, integers in sixteen_bit_sums(replayed):
-            yield _variant(code, target, integers, bits=16)
+    for code, integers in _sixteen_bit_sums(replayed):
+        yield _variant(code, target, integers, bits=16)

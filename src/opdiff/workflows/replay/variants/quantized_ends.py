@@ -9,16 +9,15 @@ from msgspec.structs import replace
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
 from opdiff.workflows.golden import onnx_encoder as onnx
-from opdiff.workflows.replay.encoded_model import EncodedNode
+from opdiff.workflows.replay.encoded_model import added_node
 from opdiff.workflows.replay.variants.variant import Variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from opdiff.workflows.replay.subgraph import Subgraph
+    from opdiff.workflows.replay.encoded_model import EncodedNode, Subgraph
     from opdiff.workflows.replay.variants.variant import Computation
 
-_FLOAT = 1
 _ROUNDING = frozenset({"Round", "Floor", "Ceil"})
 _MAX_STEPS = 6
 
@@ -49,7 +48,7 @@ def _before_linear(computation: Computation, node: EncodedNode) -> Subgraph | No
     divided = replace(node, op_type="Div", inputs=node.inputs[:2], attributes=())
     if len(node.inputs) < 3:
         return computation.with_node(node, divided)
-    zero = EncodedNode("", "Cast", (node.inputs[2],), (f"{name}:zero",), (onnx.attribute("to", _FLOAT),))
+    zero = added_node("Cast", node.inputs[2:3], f"{name}:zero", to=onnx.FLOAT)
     total = replace(node, op_type="Add", inputs=(name, f"{name}:zero"), attributes=())
     return computation.with_node(node, zero, replace(divided, outputs=(name,)), total)
 
@@ -64,7 +63,7 @@ def integers_before_scaling(computation: Computation, output: str) -> Subgraph |
         if node.op_type == "DequantizeLinear" or (node.op_type == "Cast" and _is_integer(computation, node.inputs[0])):
             if computation.shape_of(node.inputs[0]) != computation.shape_of(output):
                 return None
-            to_float = (onnx.attribute("to", _FLOAT),)
+            to_float = (onnx.attribute("to", onnx.FLOAT),)
             return computation.with_node(
                 last, replace(last, op_type="Cast", inputs=node.inputs[:1], attributes=to_float)
             )

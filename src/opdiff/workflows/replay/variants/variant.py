@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import ErrorKind
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
-    from opdiff.workflows.replay.encoded_model import EncodedModel, EncodedNode
+    from opdiff.workflows.replay.encoded_model import EncodedModel, EncodedNode, Subgraph
     from opdiff.workflows.replay.original_types import OriginalType
-    from opdiff.workflows.replay.subgraph import Subgraph
 
 
 class Variant(Struct, frozen=True):
