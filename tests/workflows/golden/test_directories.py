@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def test_an_empty_directory_is_filled(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_noticed_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "free_disk_nbytes", lambda _folder: 40)
+    monkeypatch.setattr("shutil.disk_usage", lambda _folder: SimpleNamespace(free=40))
     with pytest.raises(InputError, match="its results take 48 B, but only 40 B are free"):
         golden(small_model(tmp_path), tmp_path / "g", inputs={"": X})
     assert not (tmp_path / "g").exists()

@@ -58,7 +58,7 @@ class OnnxOriginal:
                 node("Identity", [tensor], [output]) for tensor, output in zip(tensors, outputs, strict=True)
             )
             session = runner.open_session(model, model.with_outputs(outputs, nodes), frees_early=True)
-            return [bool(value.reshape(-1)[0]) for value in runner.run(model, session, outputs)]
+            return [bool(value.reshape(-1)[0]) for value in session.run(outputs)]
 
         model = add_branches(self.original, self._model, self._graphs, run_conditions)
         return PreparedModel(model, runner.engine, partial(compute, model, runner))

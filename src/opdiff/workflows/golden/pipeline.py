@@ -20,7 +20,6 @@ from opdiff.core.atomic_file import fill_folder, open_atomic
 from opdiff.core.tensor import file_safe_name
 from opdiff.workflows.convert.result_lists import write_mapping
 from opdiff.workflows.golden.compiled_model import check_original, fitting_shapes, read_compiled
-from opdiff.workflows.golden.computing import free_disk_nbytes
 from opdiff.workflows.golden.file_plan import plan_files
 from opdiff.workflows.golden.manifest import (
     Manifest,
@@ -133,7 +132,7 @@ class _Run(Struct, frozen=True):
         own = {item.name for item in self.inputs}
         computed_files = {tensor: names for tensor, names in self.plan.files.items() if tensor not in own}
         paths = {tensor: os.path.join(folder, names[0]) for tensor, names in computed_files.items()}
-        computed = self.prepared.compute(paths, progress, free_disk_nbytes(folder))
+        computed = self.prepared.compute(paths, progress, shutil.disk_usage(folder).free)
         nbytes = computed.nbytes + self._write_inputs(folder)
         files = {tensor: names for tensor, names in self.plan.files.items() if tensor not in computed.not_written}
         for names in files.values():
