@@ -10,7 +10,7 @@ import pytest
 from caffe_nets import Net, inputs, layer, opencv_run, random_array, write_net
 from onnx_models import files_of, golden
 from opdiff.core.errors import InputError, UsageError
-from opdiff.workflows.golden.caffe.weights import read_weights
+from opdiff.workflows.golden.caffe.net import read_weights
 
 if TYPE_CHECKING:
     from pathlib import Path

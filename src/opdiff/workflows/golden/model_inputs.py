@@ -10,18 +10,22 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from msgspec import Struct
 
+from opdiff.align import convert
+from opdiff.core import codes as elements
 from opdiff.core.dtypes import FLOAT32, Kind
-from opdiff.core.errors import DumpError, InputError, UsageError
+from opdiff.core.errors import DumpError, ElementError, InputError, LayoutError, UsageError
 from opdiff.core.reasons import Reason, because, quoted
 from opdiff.core.source import FileRange
-from opdiff.core.tensor import Tensor, TensorSpec
+from opdiff.core.tensor import Tensor, TensorSpec, file_safe_name
 from opdiff.read import read_operator
+from opdiff.read.dump import read_dump
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
+    from opdiff.core.dump import Dump
     from opdiff.core.tensor import Shape
     from opdiff.workflows.golden.onnx_model import Dimension, InputSpec
     from opdiff.workflows.golden.options import GoldenOptions
@@ -66,11 +70,8 @@ def load_inputs(
     files = _by_input(specs, options.inputs, "--input")
     shapes = {**known_shapes, **_by_input(specs, options.shapes, "--shape")}
     _refuse_missing(specs, files, options)
-    dumped = {}
-    if options.input_dump:
-        from opdiff.workflows.golden.dumped_inputs import find_dumped_inputs
-
-        dumped = find_dumped_inputs(options.input_dump, [spec for spec in specs if spec.name not in files])
+    without_file = [spec for spec in specs if spec.name not in files]
+    dumped = _find_dumped(options.input_dump, without_file) if options.input_dump else {}
     found = []
     for number, spec in enumerate(specs):
         shape = shapes.get(spec.name)
@@ -214,3 +215,45 @@ def _random(spec: InputSpec, shape: Shape, seed: tuple[int, int]) -> ModelInput:
     else:
         raise UsageError(because("golden.no_random", name=spec.name, dtype=str(dtype)))
     return _input(spec, codes, f"random, seed {seed[0]}", is_random=True)
+
+
+def _find_dumped(path: str, specs: Sequence[InputSpec]) -> dict[str, tuple[AnyArray, str]]:
+    """Return data and origin of inputs by name: the output of the AIPP operator, or of the input itself.
+
+    AIPP turns 8-bit images into the tensor that the original model takes. Where the compiler fused AIPP into a
+    convolution, there is no such file.
+
+    Raises:
+        InputError: the dump cannot be read, or has no data for an input.
+    """
+    dump = read_dump(path)
+    return {spec.name: _load_dumped(_dumped_tensor(dump, spec, alone=len(specs) == 1), spec) for spec in specs}
+
+
+def _dumped_tensor(dump: Dump, spec: InputSpec, *, alone: bool) -> Tensor:
+    own = dump.operators.get(file_safe_name(spec.name))
+    if own is not None and 0 in own.outputs:
+        return own.outputs[0]
+    prepared = [op.outputs[0] for op in dump.operators.values() if op.op_type == "Aipp" and 0 in op.outputs]
+    if len(prepared) == 1 and alone:
+        return prepared[0]
+    problem = because("golden.no_aipp_output", name=spec.name)
+    raise InputError(dump.path, problem)
+
+
+def _load_dumped(tensor: Tensor, spec: InputSpec) -> tuple[AnyArray, str]:
+    """Return the tensor in the layout and type of the original input: the first channels, as float32."""
+    path = tensor.source.path
+    dtype = spec.dtype
+    assert dtype is not None  # noqa: S101  refused before
+    try:
+        codes = tensor.codes()
+        if tensor.spec.layout not in ("ND", "NCHW"):
+            codes = convert(codes, tensor.spec, "NCHW").codes
+        values = elements.decode(codes, tensor.spec.dtype)
+    except (LayoutError, ElementError) as error:
+        raise InputError(path, error.reason) from error
+    channels = spec.shape[1] if spec.shape is not None and len(spec.shape) == 4 else None
+    if isinstance(channels, int) and values.ndim == 4 and channels < values.shape[1]:
+        values = values[:, :channels]
+    return np.ascontiguousarray(values, dtype.storage), path

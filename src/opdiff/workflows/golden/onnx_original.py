@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.workflows.golden.amct_aliases import find_aliases
 from opdiff.workflows.golden.atc_names import name_operators
 from opdiff.workflows.golden.computing import compute
 from opdiff.workflows.golden.model_inputs import free_dimensions
 from opdiff.workflows.golden.onnx_branches import add_branches
 from opdiff.workflows.golden.onnx_encoder import node
 from opdiff.workflows.golden.onnx_model import read_onnx
-from opdiff.workflows.golden.original import Operator, OriginalModel
+from opdiff.workflows.golden.original import Alias, Operator, OriginalModel
 from opdiff.workflows.golden.runtime import FedInput, Runner, find_unknown_operators
 from opdiff.workflows.golden.sources import PreparedModel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from opdiff.workflows.golden.atc_names import NamedGraph
     from opdiff.workflows.golden.model_inputs import ModelInput
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # Operators of AMCT's deployed models, which only the offline model can run.
 _DEPLOYED = frozenset({"AscendQuant", "AscendDequant", "AscendAntiQuant", "AscendWeightQuant"})
 _MAX_UNKNOWN_SHOWN = 20
+_INSERTED = re.compile(r"(.+\.quant)\.fakequant\.[^.]+|(.+\.anti_quant)\.fake_antiquant\.[^.]+")
+_DEQUANTIZED = re.compile(r"(.+?)(?:\.dequant)?\.fakedequant(?:\.[^.]+)+")
 
 
 class OnnxOriginal:
@@ -83,7 +85,7 @@ def _to_original(model: OnnxModel, graphs: Mapping[int, NamedGraph]) -> Original
         model.inputs,
         model.graph.outputs,
         operators,
-        aliases=find_aliases(operators),
+        aliases=_find_aliases(operators),
     )
 
 
@@ -100,3 +102,33 @@ def _refuse_unknown(model: OnnxModel, graphs: Mapping[int, NamedGraph]) -> None:
     advice = because("golden.deployed_model") if is_deployed else because("golden.library_may_help")
     names = tuple(shown[:_MAX_UNKNOWN_SHOWN])
     raise InputError(model.path, because("golden.unknown_operators", names=names, more=more, advice=advice))
+
+
+def _find_aliases(operators: Iterable[Operator]) -> tuple[Alias, ...]:
+    """Return the names of the deployed model of AMCT for results of its fake-quantized model.
+
+    The fake-quantized model computes each inserted operator of the deployed model by standard operators:
+
+        L.quant       L.quant.fakequant.mul, …round, …add, …clip, …sub
+        L.dequant     L.fakedequant.mul, or L.dequant.fakedequant.…; a cast may follow
+        L.anti_quant  L.anti_quant.fake_antiquant.mul
+
+    Rules of the offline model have the names on the left. The result of a fused layer `L` is dequantized there, so
+    that `L` itself stands for the result of the dequantization, not for the bare convolution.
+    """
+    found: dict[str, Alias] = {}
+    for operator in operators:
+        if operator.outputs and operator.outputs[0]:
+            # The last operator of a group has its result.
+            found |= {alias.name: alias for alias in _aliases(operator.name, operator.outputs[0])}
+    return tuple(found.values())
+
+
+def _aliases(name: str, tensor: str) -> Iterator[Alias]:
+    inserted = _INSERTED.fullmatch(name)
+    if inserted:
+        yield Alias(inserted[1] or inserted[2], tensor)
+    layer = _DEQUANTIZED.fullmatch(name)
+    if layer:
+        yield Alias(f"{layer[1]}.dequant", tensor)
+        yield Alias(layer[1], tensor, replaces=True)
