@@ -45,21 +45,12 @@ class _Conditional(Struct, frozen=True):
         return self.renamed.get(tensor, tensor)
 
 
-class _Branch(Struct, frozen=True):
-    """A copied branch: encoded nodes and weights, its operators, aliases, and the conditionals in it."""
-
-    additions: bytes
-    operators: tuple[Operator, ...]
-    aliases: tuple[Alias, ...]
-    conditionals: tuple[_Conditional, ...]
-
-
 def add_branches(
     original: OriginalModel, model: OnnxModel, graphs: Mapping[int, NamedGraph], run_conditions: Conditions
 ) -> OriginalModel:
     """Return the model with the operators of all branches that run; each level of nesting takes one run."""
     main = graphs[model.graph.position]
-    pending = [_Conditional(name, node, {}) for name, node in main.operators() if _is_conditional(node)]
+    pending = _conditionals(main, {})
     not_run = [*_loop_bodies(main, graphs)]
     while pending:
         flags = run_conditions(original, [conditional.condition for conditional in pending])
@@ -69,10 +60,10 @@ def add_branches(
                 if attribute != _TAKEN[flag]:
                     not_run += _all_operators(inner, graphs, "golden.branch_not_taken", conditional.name)
                     continue
-                branch = _copy_branch(model, graphs[inner.position], conditional.renamed)
-                not_run += _loop_bodies(graphs[inner.position], graphs)
-                original = _extended(original, branch)
-                following += branch.conditionals
+                branch = graphs[inner.position]
+                not_run += _loop_bodies(branch, graphs)
+                original, renamed = _with_branch(original, model, branch, conditional.renamed)
+                following += _conditionals(branch, renamed)
         pending = following
     return replace(original, omitted=(*original.omitted, *not_run))
 
@@ -81,13 +72,8 @@ def _is_conditional(node: OnnxNode) -> bool:
     return node.op_type == "If" and bool(node.graphs)
 
 
-def _extended(original: OriginalModel, branch: _Branch) -> OriginalModel:
-    return replace(
-        original,
-        additions=original.additions + branch.additions,
-        operators=(*original.operators, *branch.operators),
-        aliases=(*original.aliases, *branch.aliases),
-    )
+def _conditionals(named: NamedGraph, renamed: Mapping[str, str]) -> list[_Conditional]:
+    return [_Conditional(name, node, renamed) for name, node in named.operators() if _is_conditional(node)]
 
 
 def _loop_bodies(named: NamedGraph, graphs: Mapping[int, NamedGraph]) -> Iterable[Omitted]:
@@ -105,23 +91,31 @@ def _all_operators(graph: OnnxGraph, graphs: Mapping[int, NamedGraph], code: str
             yield from _all_operators(inner, graphs, code, owner)
 
 
-def _copy_branch(model: OnnxModel, named: NamedGraph, outside: Mapping[str, str]) -> _Branch:
+def _with_branch(
+    original: OriginalModel, model: OnnxModel, named: NamedGraph, outside: Mapping[str, str]
+) -> tuple[OriginalModel, Mapping[str, str]]:
+    """Return the model with a copy of a branch, and the new names of tensors in the branch."""
     graph, prefix = named.graph, named.prefix
-    inside = [*graph.initializers, *(name for node in graph.nodes for name in node.outputs if name)]
+    inside = {*graph.initializers, *(name for node in graph.nodes for name in node.outputs if name)}
     renamed = {**outside, **{name: f"opdiff:{prefix}{name}" for name in inside}}
     operators = tuple(
         Operator(name, node.op_type, tuple(renamed.get(output, output) for output in node.outputs))
         for name, node in named.operators()
     )
-    read = dict.fromkeys(name for node in graph.nodes for name in node.inputs if name and name not in set(inside))
+    read = dict.fromkeys(name for node in graph.nodes for name in node.inputs if name and name not in inside)
     # ATC turns tensors from outside into `Data` operators of the branch.
     aliases = tuple(Alias(prefix + name, renamed.get(name, name)) for name in read)
-    conditionals = tuple(_Conditional(name, node, renamed) for name, node in named.operators() if _is_conditional(node))
-    return _Branch(_Renaming(model, renamed).graph_parts(graph), operators, aliases, conditionals)
+    extended = replace(
+        original,
+        additions=original.additions + _Renaming(model, renamed).graph_parts(graph),
+        operators=(*original.operators, *operators),
+        aliases=(*original.aliases, *aliases),
+    )
+    return extended, renamed
 
 
 class _Renaming:
-    """Copies of nodes and weights in which tensors have new names."""
+    """Copies of nodes and weights in which tensors have new names; field numbers are those of ONNX."""
 
     def __init__(self, model: OnnxModel, names: Mapping[str, str]) -> None:
         self._model = model
@@ -131,47 +125,34 @@ class _Renaming:
         """Return the nodes and weights of a graph as fields of another graph; nodes lose their names."""
         writers = {1: self._node, 5: self._weight}
         fields = self._fields(graph.range.offset, graph.range.nbytes)
-        return b"".join(
-            wire.block(field.number, writers[field.number](field)) for field in fields if field.number in writers
-        )
+        return b"".join(writers[field.number](field) for field in fields if field.number in writers)
 
     def _fields(self, offset: int, nbytes: int) -> Iterable[RawField]:
         return iter_fields(Cursor(self._model.data, self._model.path, offset, offset + nbytes))
 
-    def _content(self, field: RawField) -> Iterable[RawField]:
-        return self._fields(*field.content) if field.content else ()
+    def _copied(self, message: RawField, writers: Mapping[int, Callable[[RawField], bytes]]) -> bytes:
+        """Return a message with some fields written anew."""
+        fields = self._fields(*message.content) if message.content else ()
+        content = (writers[field.number](field) if field.number in writers else field.raw for field in fields)
+        return wire.block(message.number, b"".join(content))
 
-    def _renamed(self, field: RawField) -> bytes:
+    def _name(self, field: RawField) -> bytes:
         offset, nbytes = field.content or (0, 0)
         name = bytes(self._model.data[offset : offset + nbytes]).decode()
         return wire.block(field.number, self._names.get(name, name).encode())
 
     def _node(self, node: RawField) -> bytes:
-        return b"".join(self._node_field(field) for field in self._content(node))
-
-    def _node_field(self, field: RawField) -> bytes:
-        if field.number in (1, 2):
-            return self._renamed(field)
-        if field.number == 3:
-            return b""
-        return wire.block(5, self._attribute(field)) if field.number == 5 else field.raw
+        return self._copied(node, {1: self._name, 2: self._name, 3: lambda _name: b"", 5: self._attribute})
 
     def _attribute(self, attribute: RawField) -> bytes:
-        return b"".join(
-            wire.block(field.number, self._inner_graph(field)) if field.number in (6, 11) else field.raw
-            for field in self._content(attribute)
-        )
+        return self._copied(attribute, {6: self._inner_graph, 11: self._inner_graph})
 
     def _inner_graph(self, graph: RawField) -> bytes:
         """Return an inner graph; it reads renamed tensors, and its outputs may be renamed tensors."""
-        writers = {1: self._node, 12: self._value}
-        return b"".join(
-            wire.block(field.number, writers[field.number](field)) if field.number in writers else field.raw
-            for field in self._content(graph)
-        )
+        return self._copied(graph, {1: self._node, 12: self._value})
 
     def _weight(self, weight: RawField) -> bytes:
-        return b"".join(self._renamed(field) if field.number == 8 else field.raw for field in self._content(weight))
+        return self._copied(weight, {8: self._name})
 
     def _value(self, value: RawField) -> bytes:
-        return b"".join(self._renamed(field) if field.number == 1 else field.raw for field in self._content(value))
+        return self._copied(value, {1: self._name})
