@@ -21,7 +21,7 @@ def concat(graph: GraphBuilder, layer: Layer, inputs: Sequence[Blob]) -> Blob:
     axis = _axis(first, layer.parameters("concat_param"), "concat_dim")
     extent = sum(blob.shape[axis] for blob in inputs)
     shape = (*first.shape[:axis], extent, *first.shape[axis + 1 :])
-    return graph.add("Concat", [blob.tensor for blob in inputs], shape, {"axis": axis})
+    return graph.add("Concat", *inputs, shape=shape, axis=axis)
 
 
 def slices(graph: GraphBuilder, layer: Layer, x: Blob) -> list[Blob]:
@@ -37,7 +37,7 @@ def slices(graph: GraphBuilder, layer: Layer, x: Blob) -> list[Blob]:
     if len(sizes) != count or min(sizes) <= 0:
         raise UnsupportedLayerError(f"slice points {list(points)} for {count} tops")
     shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
-    return graph.add_several("Split", [x.tensor, graph.integers(*sizes)], shapes, {"axis": axis})
+    return graph.add_several("Split", x, graph.integers(*sizes), shapes=shapes, axis=axis)
 
 
 def _axis(x: Blob, parameters: Parameters, old_name: str) -> int:
@@ -47,7 +47,7 @@ def _axis(x: Blob, parameters: Parameters, old_name: str) -> int:
 
 def copies(graph: GraphBuilder, layer: Layer, x: Blob) -> list[Blob]:
     """The same elements under each top."""
-    return [graph.add("Identity", [x.tensor], x.shape) for _ in layer.tops]
+    return [graph.add("Identity", x) for _ in layer.tops]
 
 
 def flatten(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
@@ -80,7 +80,7 @@ def permute(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
     """Another order of axes; axes that are not named follow in their order."""
     named = [x.axis(axis) for axis in layer.parameters("permute_param").integers("order")]
     order = (*named, *(axis for axis in range(x.rank) if axis not in named))
-    return graph.add("Transpose", [x.tensor], tuple(x.shape[axis] for axis in order), {"perm": order})
+    return graph.add("Transpose", x, shape=tuple(x.shape[axis] for axis in order), perm=order)
 
 
 def tile(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
@@ -89,7 +89,7 @@ def tile(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
     axis, tiles = x.axis(parameters.integer("axis", 1)), parameters.integer("tiles", 1)
     repeats = [tiles if number == axis else 1 for number in range(x.rank)]
     shape = tuple(extent * count for extent, count in zip(x.shape, repeats, strict=True))
-    return graph.add("Tile", [x.tensor, graph.integers(*repeats)], shape)
+    return graph.add("Tile", x, graph.integers(*repeats), shape=shape)
 
 
 def crop(graph: GraphBuilder, layer: Layer, inputs: Sequence[Blob]) -> Blob:
@@ -104,7 +104,7 @@ def crop(graph: GraphBuilder, layer: Layer, inputs: Sequence[Blob]) -> Blob:
     if any(end > x.shape[number] for end, number in zip(ends, axes, strict=True)):
         raise UnsupportedLayerError("offsets behind the end")
     names = [graph.integers(*offsets), graph.integers(*ends), graph.integers(*axes)]
-    return graph.add("Slice", [x.tensor, *names], (*x.shape[:axis], *like.shape[axis:]))
+    return graph.add("Slice", x, *names, shape=(*x.shape[:axis], *like.shape[axis:]))
 
 
 def shuffle(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
@@ -114,5 +114,5 @@ def shuffle(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
     grouped = graph.reshape(x, (n, group, channels // group, *extents))
     order = (0, 2, 1, *range(3, x.rank + 1))
     shape = (n, channels // group, group, *extents)
-    turned = graph.add("Transpose", [grouped.tensor], shape, {"perm": order})
+    turned = graph.add("Transpose", grouped, shape=shape, perm=order)
     return graph.reshape(turned, x.shape)

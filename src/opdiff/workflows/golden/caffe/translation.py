@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
-from opdiff.workflows.golden.caffe import element_layers as element
-from opdiff.workflows.golden.caffe import reduction_layers as reduction
+from opdiff.workflows.golden.caffe import arithmetic_layers as arithmetic
 from opdiff.workflows.golden.caffe import shape_layers as shapes
 from opdiff.workflows.golden.caffe import window_layers as window
 from opdiff.workflows.golden.caffe.builder import Blob, GraphBuilder, UnsupportedLayerError
@@ -41,27 +40,27 @@ if TYPE_CHECKING:
 
 def _same(op_type: str) -> OneInput:
     """Return the translation of a layer without parameters."""
-    return lambda graph, _layer, x: graph.add(op_type, [x.tensor], x.shape)
+    return lambda graph, _layer, x: graph.add(op_type, x)
 
 
 ONE_INPUT: dict[str, OneInput] = {
-    "AbsVal": _same("Abs"), "ArgMax": reduction.arg_max, "BNLL": _same("Softplus"), "BatchNorm": reduction.batch_norm,
-    "Clip": element.clip, "Convolution": window.convolution, "ConvolutionDepthwise": window.depthwise_convolution,
+    "AbsVal": _same("Abs"), "ArgMax": arithmetic.arg_max, "BNLL": _same("Softplus"), "BatchNorm": arithmetic.batch_norm,
+    "Clip": arithmetic.clip, "Convolution": window.convolution, "ConvolutionDepthwise": window.depthwise_convolution,
     "Deconvolution": window.deconvolution, "DepthwiseConvolution": window.depthwise_convolution,
-    "Dropout": shapes.copies, "ELU": element.elu, "Exp": element.exponential, "Flatten": shapes.flatten,
-    "InnerProduct": reduction.inner_product, "Interp": window.interpolation, "LRN": window.lrn,
-    "Log": element.logarithm, "MVN": reduction.mvn, "Normalize": reduction.normalize, "PReLU": element.prelu,
-    "Permute": shapes.permute, "Pooling": window.pooling, "Power": element.power, "ReLU": element.relu,
-    "ReLU6": element.relu6, "Reduction": reduction.reduction, "Reshape": shapes.reshape,
+    "Dropout": shapes.copies, "ELU": arithmetic.elu, "Exp": arithmetic.exponential, "Flatten": shapes.flatten,
+    "InnerProduct": arithmetic.inner_product, "Interp": window.interpolation, "LRN": window.lrn,
+    "Log": arithmetic.logarithm, "MVN": arithmetic.mvn, "Normalize": arithmetic.normalize, "PReLU": arithmetic.prelu,
+    "Permute": shapes.permute, "Pooling": window.pooling, "Power": arithmetic.power, "ReLU": arithmetic.relu,
+    "ReLU6": arithmetic.relu6, "Reduction": arithmetic.reduction, "Reshape": shapes.reshape,
     "ShuffleChannel": shapes.shuffle, "Sigmoid": _same("Sigmoid"), "Slice": shapes.slices,
-    "Softmax": reduction.softmax, "Split": shapes.copies, "Swish": element.swish, "TanH": _same("Tanh"),
-    "Threshold": element.threshold, "Tile": shapes.tile, "Upsample": window.upsample,
+    "Softmax": arithmetic.softmax, "Split": shapes.copies, "Swish": arithmetic.swish, "TanH": _same("Tanh"),
+    "Threshold": arithmetic.threshold, "Tile": shapes.tile, "Upsample": window.upsample,
 }  # fmt: skip
 """Layers with one bottom, by type."""
 
 ALL_INPUTS: dict[str, AllInputs] = {
-    "Bias": element.bias, "Concat": shapes.concat, "Crop": shapes.crop, "Eltwise": element.eltwise,
-    "Scale": element.scale,
+    "Bias": arithmetic.bias, "Concat": shapes.concat, "Crop": shapes.crop, "Eltwise": arithmetic.eltwise,
+    "Scale": arithmetic.scale,
 }  # fmt: skip
 """Layers that may have several bottoms, by type."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from opdiff.workflows.golden.caffe.arithmetic_layers import weights_of
 from opdiff.workflows.golden.caffe.builder import Blob, UnsupportedLayerError
-from opdiff.workflows.golden.caffe.element_layers import weights_of
 
 if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
@@ -31,9 +31,7 @@ def depthwise_convolution(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
 def _convolve(graph: GraphBuilder, layer: Layer, x: Blob, group: int) -> Blob:
     n, _, *extents = _image(x)
     window = _Window(layer.parameters("convolution_param"))
-    weights = weights_of(layer, 0)
-    kernel = weights.reshape((-1, x.shape[1] // group, *window.kernel))
-    attributes = window.attributes(group)
+    kernel = weights_of(layer, 0).reshape((-1, x.shape[1] // group, *window.kernel))
     shape = (
         n,
         kernel.shape[0],
@@ -42,7 +40,8 @@ def _convolve(graph: GraphBuilder, layer: Layer, x: Blob, group: int) -> Blob:
             for extent, size, pad, stride, dilation in zip(extents, *window.axes, strict=True)
         ),
     )
-    return graph.add("Conv", [x.tensor, graph.constant(kernel), *_bias(graph, layer)], shape, attributes)
+    weights = (graph.constant(kernel), *_bias(graph, layer))
+    return graph.add("Conv", x, *weights, shape=shape, **window.attributes(group))
 
 
 def deconvolution(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
@@ -59,8 +58,8 @@ def deconvolution(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
             for extent, size, pad, stride, dilation in zip(extents, *window.axes, strict=True)
         ),
     )
-    inputs = [x.tensor, graph.constant(kernel), *_bias(graph, layer)]
-    return graph.add("ConvTranspose", inputs, shape, window.attributes(group))
+    weights = (graph.constant(kernel), *_bias(graph, layer))
+    return graph.add("ConvTranspose", x, *weights, shape=shape, **window.attributes(group))
 
 
 def _bias(graph: GraphBuilder, layer: Layer) -> list[str]:
@@ -109,7 +108,7 @@ def pooling(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
         raise UnsupportedLayerError(f"pool: {kind}, or a mask of maxima")
     if parameters.flag("global_pooling", default=False):
         op_type = "GlobalMaxPool" if kind in _MAX else "GlobalAveragePool"
-        return graph.add(op_type, [x.tensor], (n, channels, 1, 1))
+        return graph.add(op_type, x, shape=(n, channels, 1, 1))
     window = _Window(parameters)
     floors = parameters.word("round_mode", "CEIL") in ("FLOOR", "1") or not parameters.flag("ceil_mode", default=True)
     sizes = [
@@ -121,8 +120,8 @@ def pooling(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
         "ceil_mode": int(not floors),
     }  # fmt: skip
     if kind in _MAX:
-        return graph.add("MaxPool", [x.tensor], (n, channels, *sizes), attributes)
-    return graph.add("AveragePool", [x.tensor], (n, channels, *sizes), {**attributes, "count_include_pad": 1})
+        return graph.add("MaxPool", x, shape=(n, channels, *sizes), **attributes)
+    return graph.add("AveragePool", x, shape=(n, channels, *sizes), **attributes, count_include_pad=1)
 
 
 def _pooled_extent(extent: int, size: int, pad: int, stride: int, *, floors: bool) -> int:
@@ -137,21 +136,14 @@ def lrn(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
     size, alpha = parameters.integer("local_size", 5), parameters.number("alpha", 1.0)
     beta = parameters.number("beta", 0.75)
     if parameters.word("norm_region", "ACROSS_CHANNELS") in ("ACROSS_CHANNELS", "0"):
-        attributes: dict[str, Attribute] = {
-            "size": size,
-            "alpha": alpha,
-            "beta": beta,
-            "bias": parameters.number("k", 1.0),
-        }
-        return graph.add("LRN", [x.tensor], x.shape, attributes)
+        return graph.add("LRN", x, size=size, alpha=alpha, beta=beta, bias=parameters.number("k", 1.0))
     pad = (size - 1) // 2
-    squares = graph.add("Mul", [x.tensor, x.tensor], x.shape)
-    window: dict[str, Attribute] = {"kernel_shape": (size, size), "pads": (pad,) * 4, "count_include_pad": 1}
-    means = graph.add("AveragePool", [squares.tensor], x.shape, window)
-    scaled = graph.add("Mul", [means.tensor, graph.scalar(alpha)], x.shape)
-    shifted = graph.add("Add", [scaled.tensor, graph.scalar(1.0)], x.shape)
-    factors = graph.add("Pow", [shifted.tensor, graph.scalar(-beta)], x.shape)
-    return graph.add("Mul", [x.tensor, factors.tensor], x.shape)
+    squares = graph.add("Mul", x, x)
+    means = graph.add("AveragePool", squares, kernel_shape=(size, size), pads=(pad,) * 4, count_include_pad=1)
+    scaled = graph.add("Mul", means, graph.scalar(alpha))
+    shifted = graph.add("Add", scaled, graph.scalar(1.0))
+    factors = graph.add("Pow", shifted, graph.scalar(-beta))
+    return graph.add("Mul", x, factors)
 
 
 def interpolation(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
@@ -165,22 +157,21 @@ def interpolation(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
     sizes = [size + (size - 1) * (zoom - 1) for size in sizes]
     height, width = parameters.integer("height", 0), parameters.integer("width", 0)
     sizes = [height, width] if height and width else sizes
-    attributes: dict[str, Attribute] = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
-    return _resize(graph, x, (*x.shape[:2], *sizes), attributes)
+    shape = (*x.shape[:2], *sizes)
+    return _resize(graph, x, shape, mode="linear", coordinate_transformation_mode="align_corners")
 
 
 def upsample(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
     """Repetition of each element in both directions."""
     scale = layer.parameters("upsample_param").integer("scale", 1)
-    _, _, height, width = _image(x)
-    attributes: dict[str, Attribute] = {
-        "mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor",
-    }  # fmt: skip
-    return _resize(graph, x, (*x.shape[:2], height * scale, width * scale), attributes)
+    n, channels, height, width = _image(x)
+    shape = (n, channels, height * scale, width * scale)
+    mode = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return _resize(graph, x, shape, **mode)
 
 
-def _resize(graph: GraphBuilder, x: Blob, shape: Shape, attributes: dict[str, Attribute]) -> Blob:
-    return graph.add("Resize", [x.tensor, "", "", graph.integers(*shape)], shape, attributes)
+def _resize(graph: GraphBuilder, x: Blob, shape: Shape, **attributes: Attribute) -> Blob:
+    return graph.add("Resize", x, "", "", graph.integers(*shape), shape=shape, **attributes)
 
 
 def _image(x: Blob) -> Shape:
