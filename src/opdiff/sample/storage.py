@@ -86,22 +86,17 @@ def _tiled_channels(axes: str, order: str, c0: int | None = None) -> Indexer:
     return index
 
 
-def _fractal_nz(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
-    *lead, rows, columns = shape
-    *at, r, c = np.indices(shape, sparse=True)
-    return (
-        (*lead, _ceil(columns, tiling.c0), _ceil(rows, tiling.n0), tiling.n0, tiling.c0),
-        (*at, c // tiling.c0, r // tiling.n0, r % tiling.n0, c % tiling.c0),
-    )
+def _tiled_matrix(*, columns_first: bool) -> Indexer:
+    """Return the indexer of a layout with tiles of the last two axes, in the order of columns or of rows."""
 
+    def index(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
+        *lead, rows, columns = shape
+        *at, r, c = np.indices(shape, sparse=True)
+        tiles = [(_ceil(rows, tiling.n0), r // tiling.n0), (_ceil(columns, tiling.c0), c // tiling.c0)]
+        (extent1, at1), (extent2, at2) = reversed(tiles) if columns_first else tiles
+        return (*lead, extent1, extent2, tiling.n0, tiling.c0), (*at, at1, at2, r % tiling.n0, c % tiling.c0)
 
-def _fractal_zz(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
-    *lead, rows, columns = shape
-    *at, r, c = np.indices(shape, sparse=True)
-    return (
-        (*lead, _ceil(rows, tiling.n0), _ceil(columns, tiling.c0), tiling.n0, tiling.c0),
-        (*at, r // tiling.n0, c // tiling.c0, r % tiling.n0, c % tiling.c0),
-    )
+    return index
 
 
 def _fractal_z(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
@@ -167,8 +162,8 @@ _INDEXERS: dict[str, Indexer] = {
     "NHWC1C0": _tiled_channels("NCHW", "NHW10"),
     "C1HWNC0": _tiled_channels("NCHW", "1HWN0"),
     "C1HWNCoC0": _tiled_channels("NCHW", "1HWN00"),
-    "FRACTAL_NZ": _fractal_nz,
-    "FRACTAL_ZZ": _fractal_zz,
+    "FRACTAL_NZ": _tiled_matrix(columns_first=True),
+    "FRACTAL_ZZ": _tiled_matrix(columns_first=False),
     "FRACTAL_Z": _fractal_z,
     "FRACTAL_Z_C04": _fractal_z_c04,
     "FRACTAL_Z_3D": _fractal_z_3d,

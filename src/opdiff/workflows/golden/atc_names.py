@@ -40,12 +40,6 @@ def name_operators(main: OnnxGraph) -> dict[int, NamedGraph]:
         names = tuple(prefix + (node.name or f"{node.op_type}_{next(unnamed)}") for node in graph.nodes)
         found[graph.position] = NamedGraph(graph, prefix, names)
         for name, node in zip(names, graph.nodes, strict=True):
-            pending += [
-                (branch_prefix(name, attribute, number), inner) for number, (attribute, inner) in enumerate(node.graphs)
-            ]
+            for number, (attribute, inner) in enumerate(node.graphs):
+                pending.append((f"{name}_{_BRANCH_NUMBERS.get(attribute, number)}_{attribute}/", inner))
     return found
-
-
-def branch_prefix(owner: str, attribute: str, position: int) -> str:
-    """Return what stands before the names of operators in an inner graph."""
-    return f"{owner}_{_BRANCH_NUMBERS.get(attribute, position)}_{attribute}/"

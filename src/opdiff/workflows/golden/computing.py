@@ -77,11 +77,6 @@ class _ArrayPlan(Struct, frozen=True):
         """Bytes of its elements."""
         return prod(self.shape or ()) * int(self.descr[2:])
 
-    @property
-    def is_widened(self) -> bool:
-        """Whether the output is a wider copy."""
-        return self.output != self.tensor
-
     def with_shape(self, found: Shape) -> _ArrayPlan:
         """Return the plan with a shape from a run; the shape that the model states may be wrong."""
         return replace(self, shape=found, is_misdeclared=self.shape is not None and found != self.shape)
@@ -116,9 +111,10 @@ def compute(
     not_written = {tensor: because("golden.not_numbers", type=types[tensor].text) for tensor in paths}
     for plan in plans:
         del not_written[plan.tensor]
-    casts = [node("Cast", [plan.tensor], [plan.output], {"to": plan.element}) for plan in plans if plan.is_widened]
-    if casts:
-        session = runner.open_session(model, model.with_outputs([plan.output for plan in plans], b"".join(casts)))
+    widened = [plan for plan in plans if plan.output != plan.tensor]
+    if widened:
+        casts = b"".join(node("Cast", [plan.tensor], [plan.output], {"to": plan.element}) for plan in widened)
+        session = runner.open_session(model, model.with_outputs([plan.output for plan in plans], casts))
     exact = find_shapes(model, runner, [plan.tensor for plan in plans if plan.shape is None])
     plans = [plan.with_shape(exact[plan.tensor]) if plan.tensor in exact else plan for plan in plans]
     needed = sum(plan.nbytes for plan in plans)

@@ -100,16 +100,13 @@ def _by_input(specs: Sequence[InputSpec], given: Mapping[str, Given], option: st
     names = [spec.name for spec in specs]
     if "" in given and len(names) != 1:
         raise UsageError(because("golden.input_name_needed", option=option, inputs=_listed(specs)))
-    named = {_input_name(name, names) or names[0]: value for name, value in given.items()}
+    # TensorFlow calls the output of a placeholder `name:0`.
+    plain = {name: name if name in names else name.removesuffix(":0") for name in given}
+    named = {plain[name] or names[0]: value for name, value in given.items()}
     unknown = next((name for name in named if name not in names), None)
     if unknown is not None:
         raise UsageError(because("golden.no_such_input", option=option, name=unknown, inputs=_listed(specs)))
     return named
-
-
-def _input_name(given: str, names: Sequence[str]) -> str:
-    """Return the name of an input; TensorFlow calls the output of a placeholder `name:0`."""
-    return given if given in names else given.removesuffix(":0")
 
 
 def _refuse_missing(specs: Sequence[InputSpec], files: Mapping[str, str], options: GoldenOptions) -> None:
@@ -123,12 +120,10 @@ def _refuse_missing(specs: Sequence[InputSpec], files: Mapping[str, str], option
 
 def _listed(specs: Sequence[InputSpec]) -> Reason:
     shown = [because("golden.input", name=spec.name, type=_type(spec), shape=_shape(spec.shape)) for spec in specs]
+    if not shown:
+        return because("golden.no_inputs")
     # One after the other, because tuples of reasons are joined as sentences.
-    return reduce(_and, shown) if shown else because("golden.no_inputs")
-
-
-def _and(first: Reason, second: Reason) -> Reason:
-    return because("golden.inputs", first=first, second=second)
+    return reduce(lambda first, second: because("golden.inputs", first=first, second=second), shown)
 
 
 def _type(spec: InputSpec) -> Reason:

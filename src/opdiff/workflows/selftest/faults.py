@@ -71,10 +71,6 @@ class Fault(Struct, frozen=True):
     corrupt: Callable[[FaultTarget], AnyArray | None]
 
 
-def _scale(target: FaultTarget) -> AnyArray | None:
-    return target.values * _SCALE
-
-
 def _shift(target: FaultTarget) -> AnyArray | None:
     step = target.root_mean_square / 2
     return target.values + (step if target.dtype.kind is Kind.FLOAT else max(round(step), 1))
@@ -119,10 +115,6 @@ def _overflow(target: FaultTarget) -> AnyArray | None:
     return result
 
 
-def _zero(target: FaultTarget) -> AnyArray | None:
-    return np.zeros_like(target.values)
-
-
 def _other_tensor(target: FaultTarget) -> AnyArray | None:
     return None if target.other is None else target.other.reshape(target.values.shape)
 
@@ -130,13 +122,13 @@ def _other_tensor(target: FaultTarget) -> AnyArray | None:
 FAULTS: dict[str, Fault] = {
     fault.name: fault
     for fault in (
-        Fault("scale", "all values are multiplied by 1.25", "scale", _scale),
+        Fault("scale", "all values are multiplied by 1.25", "scale", lambda target: target.values * _SCALE),
         Fault("offset", "half of the root mean square is added to all values", "offset", _shift),
         Fault("zero-point", "all values are shifted by 8 steps of an 8-bit quantization", "offset", _shift_zero_point),
         Fault("permuted", "the two longest axes are swapped", "order", _swap_longest_axes),
         Fault("channel", "one channel is noise", "channel", _corrupt_channel),
         Fault("overflow", "1 % of the values are infinite", "overflow", _overflow),
-        Fault("zero", "all values are zero", "zero", _zero),
+        Fault("zero", "all values are zero", "zero", lambda target: np.zeros_like(target.values)),
         Fault("other-tensor", "the values are those of another tensor", "other tensor", _other_tensor),
     )
 }

@@ -11,7 +11,7 @@ from opdiff.core import filesystem
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Reason, because
 from opdiff.core.stages import Chain, Change, StageKind, Step
 from opdiff.judge.fusion_switches import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
 from opdiff.judge.steps import judge_chain
@@ -26,7 +26,6 @@ from opdiff.workflows.stages.recognition import recognize
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from opdiff.core.reasons import Reason
     from opdiff.core.stages import Stage
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.outputs import OutputFiles
@@ -63,8 +62,8 @@ def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = 
         folder = os.path.join(options.compare.output, folder_name(golden, target, changes))
         wanted = replace(wanted, output=folder)
         result = _compare(wanted, progress, reader)
-        if isinstance(result, Step):
-            return result._replace(golden=golden, target=target, changes=changes)
+        if isinstance(result, Reason):
+            return Step(golden, target, changes, problem=result)
         results.append(result)
         if write:
             files.append(write_outputs(result, wanted))
@@ -84,13 +83,13 @@ def _warnings(steps: Iterable[Step]) -> Iterator[Reason]:
             yield because("stages.step_warning", **numbers, warning=warning, command=warning.fact("command"))
 
 
-def _compare(options: CompareOptions, progress: Progress, reader: SharedReader) -> ComparisonResult | Step:
-    """Return the comparison, or a step with the problem."""
+def _compare(options: CompareOptions, progress: Progress, reader: SharedReader) -> ComparisonResult | Reason:
+    """Return the comparison, or why there is none."""
     try:
         (result,) = compare(options, progress, reader=reader)
     except (InputError, UsageError) as error:
-        return Step(0, 0, (), problem=error.reason)
-    return Step(0, 0, (), problem=result.reason) if isinstance(result, ComparisonProblem) else result
+        return error.reason
+    return result.reason if isinstance(result, ComparisonProblem) else result
 
 
 def folder_name(golden: int, target: int, changes: Iterable[Change]) -> str:

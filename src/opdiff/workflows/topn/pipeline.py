@@ -109,7 +109,9 @@ def _score(pairs: SamplePairs, labels: Classes | None, classes: int, k: int, pro
     sides: tuple[list[tuple[BestClasses, Scores]], ...] = ([], [])
     readers = (ScoreReader(classes), pairs.target), (ScoreReader(classes), pairs.golden)
     total = len(pairs.target)
-    for start, stop in _blocks(total, classes):
+    step = max(_BLOCK_ELEMENTS // classes, 1)
+    for start in range(0, total, step):
+        stop = min(start + step, total)
         scores = [reader.read(samples[start:stop]) for reader, samples in readers]
         best = [best_classes(side, k) for side in scores]
         for number, side in enumerate(sides):
@@ -117,11 +119,6 @@ def _score(pairs: SamplePairs, labels: Classes | None, classes: int, k: int, pro
         progress(stop, total)
     names = tuple((one.name, other.name) for one, other in zip(pairs.target, pairs.golden, strict=True))
     return ScoredSamples(names, labels, *map(_joined, sides))
-
-
-def _blocks(total: int, classes: int) -> Iterator[tuple[int, int]]:
-    size = max(_BLOCK_ELEMENTS // classes, 1)
-    return ((start, min(start + size, total)) for start in range(0, total, size))
 
 
 def _joined(blocks: Sequence[tuple[BestClasses, Scores]]) -> ScoredSide:
