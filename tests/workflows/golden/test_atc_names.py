@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from opdiff.workflows.golden.atc_names import name_operators
-from opdiff.workflows.golden.onnx_model import OnnxGraph, OnnxNode
+from opdiff.workflows.golden.onnx_model import OnnxGraph, OnnxNode, name_operators
 
 
 def graph(position: int, *nodes: OnnxNode) -> OnnxGraph:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from opdiff.read.protowire import RawField
-    from opdiff.workflows.golden.atc_names import NamedGraph
-    from opdiff.workflows.golden.onnx_model import OnnxGraph, OnnxModel, OnnxNode
+    from opdiff.workflows.golden.onnx_model import NamedGraph, OnnxGraph, OnnxModel, OnnxNode
     from opdiff.workflows.golden.original import OriginalModel
 
     # Runs a model and returns the named boolean tensors.

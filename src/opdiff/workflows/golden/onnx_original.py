@@ -10,22 +10,19 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.workflows.golden.atc_names import name_operators
 from opdiff.workflows.golden.computing import compute
 from opdiff.workflows.golden.model_inputs import free_dimensions
 from opdiff.workflows.golden.onnx_branches import add_branches
 from opdiff.workflows.golden.onnx_encoder import node
-from opdiff.workflows.golden.onnx_model import read_onnx
-from opdiff.workflows.golden.original import Alias, Operator, OriginalModel
+from opdiff.workflows.golden.onnx_model import name_operators, read_onnx
+from opdiff.workflows.golden.original import Alias, Operator, OriginalModel, PreparedModel
 from opdiff.workflows.golden.runtime import FedInput, Runner, find_unknown_operators
-from opdiff.workflows.golden.sources import PreparedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from opdiff.workflows.golden.atc_names import NamedGraph
     from opdiff.workflows.golden.model_inputs import ModelInput
-    from opdiff.workflows.golden.onnx_model import OnnxModel
+    from opdiff.workflows.golden.onnx_model import NamedGraph, OnnxModel
 
 # Operators of AMCT's deployed models, which only the offline model can run.
 _DEPLOYED = frozenset({"AscendQuant", "AscendDequant", "AscendAntiQuant", "AscendWeightQuant"})

@@ -23,8 +23,7 @@ from opdiff.workflows.golden.compiled_model import check_original, fitting_shape
 from opdiff.workflows.golden.file_plan import plan_files
 from opdiff.workflows.golden.manifest import describe_run, find_manifest, write_manifest
 from opdiff.workflows.golden.model_inputs import load_inputs
-from opdiff.workflows.golden.original import Omitted
-from opdiff.workflows.golden.sources import read_source
+from opdiff.workflows.golden.original import Omitted, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from opdiff.workflows.golden.manifest import Manifest
     from opdiff.workflows.golden.model_inputs import ModelInput
     from opdiff.workflows.golden.options import GoldenOptions
-    from opdiff.workflows.golden.sources import PreparedModel
+    from opdiff.workflows.golden.original import PreparedModel
 
     Notify = Callable[[Reason], None]
 

@@ -14,8 +14,7 @@ from opdiff.core.errors import DumpError, InputError
 from opdiff.core.reasons import because
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
-from opdiff.workflows.golden.atc_names import name_operators
-from opdiff.workflows.golden.onnx_model import parse_onnx
+from opdiff.workflows.golden.onnx_model import name_operators, parse_onnx
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -21,7 +21,7 @@ from opdiff.pair.dump_index import DumpIndex, NameIndex
 from opdiff.read.dump import read_dump
 from opdiff.workflows.golden.compiled_model import fitting_shapes
 from opdiff.workflows.golden.options import GoldenOptions
-from opdiff.workflows.golden.sources import read_source
+from opdiff.workflows.golden.original import read_source
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.arithmetic import SubgraphEncoder
 from opdiff.workflows.replay.dumped_values import DumpedValues, DumpOnly

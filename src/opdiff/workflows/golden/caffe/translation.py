@@ -23,8 +23,7 @@ from opdiff.workflows.golden.computing import compute
 from opdiff.workflows.golden.onnx_encoder import FLOAT
 from opdiff.workflows.golden.onnx_model import InputSpec
 from opdiff.workflows.golden.onnx_original import make_runner
-from opdiff.workflows.golden.original import Omitted, Operator, OriginalModel
-from opdiff.workflows.golden.sources import PreparedModel
+from opdiff.workflows.golden.original import Omitted, Operator, OriginalModel, PreparedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
