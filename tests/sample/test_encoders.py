@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from struct import unpack_from
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +29,7 @@ from opdiff.sample.container import (
     standard_dump,
 )
 from opdiff.sample.storage import store
+from sample.readback import parse_standard
 
 PAGES = Path(__file__).parents[2] / "docs" / "formats"
 
@@ -70,12 +70,6 @@ def every_item() -> EncodedDump:
         op_name="conv",
         dump_time=1671234567890123,
     )
-
-
-def parse_standard(raw: bytes) -> tuple[Any, bytes]:
-    """Return the header as read by Google's protobuf, and the data after it."""
-    (length,) = unpack_from("<Q", raw)
-    return DumpData.FromString(raw[8 : 8 + length]), raw[8 + length :]
 
 
 def test_standard_dumps_are_the_worked_examples() -> None:
