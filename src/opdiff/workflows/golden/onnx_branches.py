@@ -48,7 +48,7 @@ def add_branches(
     original: OriginalModel, model: OnnxModel, graphs: Mapping[int, NamedGraph], run_conditions: Conditions
 ) -> OriginalModel:
     """Return the model with the operators of all branches that run; each level of nesting takes one run."""
-    main = graphs[model.graph.position]
+    main = graphs[model.graph.range.offset]
     pending = _conditionals(main, {})
     not_run = [*_loop_bodies(main, graphs)]
     while pending:
@@ -59,7 +59,7 @@ def add_branches(
                 if attribute != _TAKEN[flag]:
                     not_run += _all_operators(inner, graphs, "golden.branch_not_taken", conditional.name)
                     continue
-                branch = graphs[inner.position]
+                branch = graphs[inner.range.offset]
                 not_run += _loop_bodies(branch, graphs)
                 original, renamed = _with_branch(original, model, branch, conditional.renamed)
                 following += _conditionals(branch, renamed)
@@ -83,7 +83,7 @@ def _loop_bodies(named: NamedGraph, graphs: Mapping[int, NamedGraph]) -> Iterabl
 
 
 def _all_operators(graph: OnnxGraph, graphs: Mapping[int, NamedGraph], code: str, owner: str) -> Iterable[Omitted]:
-    named = graphs[graph.position]
+    named = graphs[graph.range.offset]
     for name, node in named.operators():
         yield Omitted(name, because(code, owner=owner))
         for _, inner in node.graphs:

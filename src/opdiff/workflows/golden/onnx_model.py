@@ -121,14 +121,13 @@ class OnnxNode(Struct, frozen=True):
 
 
 class OnnxGraph(Struct, frozen=True):
-    """One graph; `position` is its offset in the file, 0 for the main graph."""
+    """One graph; `range` is its place in the file, empty for the main graph."""
 
-    position: int
     nodes: tuple[OnnxNode, ...]
     initializers: frozenset[str]
     inputs: tuple[InputSpec, ...]
     outputs: tuple[str, ...]
-    range: Range = Range(0, 0)
+    range: Range
 
 
 class OnnxModel(Struct, frozen=True):
@@ -230,7 +229,6 @@ class _GraphParser:
             if entry.get("key") == "location"
         ]
         return OnnxGraph(
-            place.offset,
             tuple(self._node(node, depth) for node in values.get("nodes", ())),
             frozenset(weight.get("name", "") for weight in weights),
             tuple(_input_spec(value) for value in values.get("inputs", ())),
@@ -290,7 +288,7 @@ class NamedGraph(Struct, frozen=True):
 
 
 def name_operators(main: OnnxGraph) -> dict[int, NamedGraph]:
-    """Return every graph of a model with the names that ATC gives to its operators, by position.
+    """Return every graph of a model with the names that ATC gives to its operators, by its offset in the file.
 
     Rule files refer to originals by these names. A node keeps its name. Only nodes without a name are numbered: first
     those of the main graph, then those of inner graphs, breadth first. Operators of a branch have the name of their
@@ -302,7 +300,7 @@ def name_operators(main: OnnxGraph) -> dict[int, NamedGraph]:
     while pending:
         prefix, graph = pending.popleft()
         names = tuple(prefix + (node.name or f"{node.op_type}_{next(unnamed)}") for node in graph.nodes)
-        found[graph.position] = NamedGraph(graph, prefix, names)
+        found[graph.range.offset] = NamedGraph(graph, prefix, names)
         for name, node in zip(names, graph.nodes, strict=True):
             for number, (attribute, inner) in enumerate(node.graphs):
                 pending.append((f"{name}_{_BRANCH_NUMBERS.get(attribute, number)}_{attribute}/", inner))

@@ -71,7 +71,7 @@ def make_runner(model: OriginalModel, inputs: Sequence[ModelInput], libraries: S
 
 def _to_original(model: OnnxModel, graphs: Mapping[int, NamedGraph]) -> OriginalModel:
     operators = tuple(
-        Operator(name, item.op_type, item.outputs) for name, item in graphs[model.graph.position].operators()
+        Operator(name, item.op_type, item.outputs) for name, item in graphs[model.graph.range.offset].operators()
     )
     weights = tuple(os.path.join(model.folder, name) for name in model.external_files)
     return OriginalModel(

@@ -131,7 +131,7 @@ class EncodedModel:
         return wire.block(5, self.bytes_of(weight.place) + wire.text(8, name))
 
     def _parse(self, graph: OnnxGraph) -> tuple[tuple[EncodedNode, ...], list[EncodedWeight]]:
-        names = name_operators(graph)[graph.position].names
+        names = name_operators(graph)[graph.range.offset].names
         parts = [self._decode(_GRAPH, Range(*place)) for place in self._values.get("graphs", ())]
         nodes = [Range(*place) for part in parts for place in part.get("nodes", ())]
         captured = [_captured(node.graphs) for node in graph.nodes]
