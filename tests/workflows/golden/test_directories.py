@@ -16,6 +16,7 @@ from onnx import TensorProto
 
 from command_line import run
 from dump_files import add, dump, tensor
+from made_dumps import rule, rule_file
 from onnx_models import files_of, golden, graph, model, node, value, weight, write
 from opdiff.core.errors import InputError
 from opdiff.workflows.golden import pipeline
@@ -102,24 +103,22 @@ def test_the_manifest_says_what_was_run(tmp_path: Path) -> None:
 # Rules
 
 
-def rule_file(folder: Path, *operators: dict[str, Any], command: str = "") -> str:
+def write_rules(folder: Path, *operators: dict[str, Any], command: str = "") -> str:
     attributes = [{"key": "atc_cmdline", "value": {"s": command}}] if command else []
     path = folder / "rules.json"
-    path.write_text(json.dumps({"name": "m", "graph": [{"name": "g", "op": list(operators)}], "attr": attributes}))
+    path.write_text(json.dumps({**rule_file(*operators), "attr": attributes}))
     return str(path)
 
 
-def operator(name: str, op_type: str = "Conv2D", originals: tuple[str, ...] = (), shape: tuple[int, ...] = ()) -> Any:
-    attributes = [{"key": "_datadump_original_op_names", "value": {"list": {"s": list(originals)}}}]
-    return {"name": name, "type": op_type, "attr": attributes, "output_desc": [{"shape": {"dim": list(shape)}}]}
+INPUT = rule("x", "Data", originals=("x",), outputs=({"shape": {"dim": [4, 3]}},))
 
 
 def test_rules_tell_shapes_and_names_that_the_model_lacks(tmp_path: Path) -> None:
-    rules = rule_file(
+    rules = write_rules(
         tmp_path,
-        operator("x", "Data", ("x",), (4, 3)),
-        operator("conv1relu1", originals=("conv1", "relu1")),
-        operator("pool", originals=("pool_3",)),
+        INPUT,
+        rule("conv1relu1", originals=("conv1", "relu1")),
+        rule("pool", originals=("pool_3",)),
         command="atc --model=/home/me/net.onnx --framework=5",
     )
     notes: list[Reason] = []
@@ -132,14 +131,14 @@ def test_rules_tell_shapes_and_names_that_the_model_lacks(tmp_path: Path) -> Non
 
 
 def test_rules_without_originals_ask_for_their_own_operators(tmp_path: Path) -> None:
-    operators = [{"name": name, "type": "Conv2D"} for name in ("conv1", "conv9")]
     notes: list[Reason] = []
-    golden(small_model(tmp_path), tmp_path / "g", notes, rules=rule_file(tmp_path, *operators), inputs={"": X})
+    rules = write_rules(tmp_path, rule("conv1"), rule("conv9"))
+    golden(small_model(tmp_path), tmp_path / "g", notes, rules=rules, inputs={"": X})
     assert [(note.fact("count"), note.fact("total"), note.fact("examples")) for note in notes] == [(1, 2, ("conv9",))]
 
 
 def test_aipp_is_announced_and_its_image_shape_not_used(tmp_path: Path) -> None:
-    rules = rule_file(tmp_path, operator("x", "Data", ("x",), (4, 3)), operator("x_aippconv1", originals=("conv1",)))
+    rules = write_rules(tmp_path, INPUT, rule("x_aippconv1", originals=("conv1",)))
     notes: list[Reason] = []
     golden(small_model(tmp_path), tmp_path / "g", notes, rules=rules, inputs={"": X})
     assert [note.code for note in notes] == ["golden.aipp"]
@@ -169,7 +168,7 @@ def test_compare_tells_the_origin(
     golden(path, tmp_path / "golden", inputs={"": X})
     if manifest:
         (tmp_path / "golden" / "opdiff-golden.json").write_text(manifest)
-    rules = rule_file(tmp_path, operator("conv1", originals=("conv1",)), command=command)
+    rules = write_rules(tmp_path, rule("conv1", originals=("conv1",)), command=command)
     done = run(capsys, "compare", tmp_path / "npu", tmp_path / "golden", "-fr", rules, "-o", tmp_path / "out")
     assert done.code == 0, done.err
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
