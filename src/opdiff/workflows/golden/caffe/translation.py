@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
 from opdiff.workflows.golden.caffe import arithmetic_layers as arithmetic
-from opdiff.workflows.golden.caffe import shape_layers as shapes
-from opdiff.workflows.golden.caffe import window_layers as window
+from opdiff.workflows.golden.caffe import spatial_layers as spatial
 from opdiff.workflows.golden.caffe.builder import Blob, GraphBuilder, UnsupportedLayerError
 from opdiff.workflows.golden.caffe.net import read_net
 from opdiff.workflows.golden.computing import compute
@@ -44,21 +43,21 @@ def _same(op_type: str) -> OneInput:
 
 ONE_INPUT: dict[str, OneInput] = {
     "AbsVal": _same("Abs"), "ArgMax": arithmetic.arg_max, "BNLL": _same("Softplus"), "BatchNorm": arithmetic.batch_norm,
-    "Clip": arithmetic.clip, "Convolution": window.convolution, "ConvolutionDepthwise": window.depthwise_convolution,
-    "Deconvolution": window.deconvolution, "DepthwiseConvolution": window.depthwise_convolution,
-    "Dropout": shapes.copies, "ELU": arithmetic.elu, "Exp": arithmetic.exponential, "Flatten": shapes.flatten,
-    "InnerProduct": arithmetic.inner_product, "Interp": window.interpolation, "LRN": window.lrn,
+    "Clip": arithmetic.clip, "Convolution": spatial.convolution, "ConvolutionDepthwise": spatial.depthwise_convolution,
+    "Deconvolution": spatial.deconvolution, "DepthwiseConvolution": spatial.depthwise_convolution,
+    "Dropout": spatial.copies, "ELU": arithmetic.elu, "Exp": arithmetic.exponential, "Flatten": spatial.flatten,
+    "InnerProduct": arithmetic.inner_product, "Interp": spatial.interpolation, "LRN": spatial.lrn,
     "Log": arithmetic.logarithm, "MVN": arithmetic.mvn, "Normalize": arithmetic.normalize, "PReLU": arithmetic.prelu,
-    "Permute": shapes.permute, "Pooling": window.pooling, "Power": arithmetic.power, "ReLU": arithmetic.relu,
-    "ReLU6": arithmetic.relu6, "Reduction": arithmetic.reduction, "Reshape": shapes.reshape,
-    "ShuffleChannel": shapes.shuffle, "Sigmoid": _same("Sigmoid"), "Slice": shapes.slices,
-    "Softmax": arithmetic.softmax, "Split": shapes.copies, "Swish": arithmetic.swish, "TanH": _same("Tanh"),
-    "Threshold": arithmetic.threshold, "Tile": shapes.tile, "Upsample": window.upsample,
+    "Permute": spatial.permute, "Pooling": spatial.pooling, "Power": arithmetic.power, "ReLU": arithmetic.relu,
+    "ReLU6": arithmetic.relu6, "Reduction": arithmetic.reduction, "Reshape": spatial.reshape,
+    "ShuffleChannel": spatial.shuffle, "Sigmoid": _same("Sigmoid"), "Slice": spatial.slices,
+    "Softmax": arithmetic.softmax, "Split": spatial.copies, "Swish": arithmetic.swish, "TanH": _same("Tanh"),
+    "Threshold": arithmetic.threshold, "Tile": spatial.tile, "Upsample": spatial.upsample,
 }  # fmt: skip
 """Layers with one bottom, by type."""
 
 ALL_INPUTS: dict[str, AllInputs] = {
-    "Bias": arithmetic.bias, "Concat": shapes.concat, "Crop": shapes.crop, "Eltwise": arithmetic.eltwise,
+    "Bias": arithmetic.bias, "Concat": spatial.concat, "Crop": spatial.crop, "Eltwise": arithmetic.eltwise,
     "Scale": arithmetic.scale,
 }  # fmt: skip
 """Layers that may have several bottoms, by type."""
