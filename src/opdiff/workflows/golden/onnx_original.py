@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from opdiff.workflows.golden.model_inputs import ModelInput
     from opdiff.workflows.golden.onnx_model import NamedGraph, OnnxGraph, OnnxModel, OnnxNode
 
-    # Runs a model and returns the named boolean tensors.
-    Conditions = Callable[[OriginalModel, Sequence[str]], Sequence[bool]]
-
 # Operators of AMCT's deployed models, which only the offline model can run.
 _DEPLOYED = frozenset({"AscendQuant", "AscendDequant", "AscendAntiQuant", "AscendWeightQuant"})
 _MAX_UNKNOWN_SHOWN = 20
@@ -63,16 +60,7 @@ class OnnxOriginal:
     def prepare(self, inputs: Sequence[ModelInput], libraries: Sequence[str]) -> PreparedModel:
         """Return the model with the operators of the branches that run; conditions are computed first."""
         runner = make_runner(self.original, inputs, libraries)
-
-        def run_conditions(model: OriginalModel, tensors: Sequence[str]) -> list[bool]:
-            outputs = [f"opdiff:condition:{number}" for number in range(len(tensors))]
-            nodes = b"".join(
-                onnx.node("Identity", [tensor], [output]) for tensor, output in zip(tensors, outputs, strict=True)
-            )
-            session = runner.open_session(model, model.with_outputs(outputs, nodes), frees_early=True)
-            return [bool(value.reshape(-1)[0]) for value in session.run(outputs)]
-
-        model = _add_branches(self.original, self._model, self._graphs, run_conditions)
+        model = _add_branches(self.original, self._model, self._graphs, runner)
         return PreparedModel(model, runner.engine, partial(compute, model, runner))
 
 
@@ -164,14 +152,14 @@ class _Conditional(Struct, frozen=True):
 
 
 def _add_branches(
-    original: OriginalModel, model: OnnxModel, graphs: Mapping[int, NamedGraph], run_conditions: Conditions
+    original: OriginalModel, model: OnnxModel, graphs: Mapping[int, NamedGraph], runner: Runner
 ) -> OriginalModel:
     """Return the model with the operators of all branches that run; each level of nesting takes one run."""
     main = graphs[model.graph.range.offset]
     pending = _conditionals(main, {})
     not_run = [*_loop_bodies(main, graphs)]
     while pending:
-        flags = run_conditions(original, [conditional.condition for conditional in pending])
+        flags = _run_conditions(original, runner, [conditional.condition for conditional in pending])
         following: list[_Conditional] = []
         for conditional, flag in zip(pending, flags, strict=True):
             for attribute, inner in conditional.node.graphs:
@@ -184,6 +172,14 @@ def _add_branches(
                 following += _conditionals(branch, renamed)
         pending = following
     return replace(original, omitted=(*original.omitted, *not_run))
+
+
+def _run_conditions(model: OriginalModel, runner: Runner, tensors: Sequence[str]) -> list[bool]:
+    """Run the model and return the named boolean tensors."""
+    outputs = [f"opdiff:condition:{number}" for number in range(len(tensors))]
+    nodes = b"".join(onnx.node("Identity", [tensor], [output]) for tensor, output in zip(tensors, outputs, strict=True))
+    session = runner.open_session(model, model.with_outputs(outputs, nodes), frees_early=True)
+    return [bool(value.reshape(-1)[0]) for value in session.run(outputs)]
 
 
 def _is_conditional(node: OnnxNode) -> bool:
