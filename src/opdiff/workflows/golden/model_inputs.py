@@ -8,7 +8,6 @@ from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from msgspec import Struct
 
 from opdiff.align import convert
 from opdiff.core import codes as elements
@@ -19,6 +18,7 @@ from opdiff.core.source import FileRange
 from opdiff.core.tensor import Tensor, TensorSpec, file_safe_name
 from opdiff.read import read_operator
 from opdiff.read.dump import read_dump
+from opdiff.workflows.golden.runtime import FedInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,22 +33,16 @@ if TYPE_CHECKING:
 Given = TypeVar("Given")
 
 
-class ModelInput(Struct, frozen=True):
+class ModelInput(FedInput, frozen=True):
     """Data of one input.
 
     Attributes:
-        name: the input.
-        element: number of its element type in ONNX.
         dtype: its element type.
-        codes: its data.
         origin: the file, or how the data was made.
         is_random: whether the numbers are random.
     """
 
-    name: str
-    element: int
     dtype: DType
-    codes: AnyArray
     origin: str
     is_random: bool = False
 
@@ -159,8 +153,7 @@ def _read_raw(spec: InputSpec, path: str, shape: Shape | None) -> AnyArray:
         nbytes = os.stat(path).st_size
     except OSError as error:
         raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
-    dtype = spec.dtype
-    assert dtype is not None  # noqa: S101  refused before
+    dtype = _dtype(spec)
     needed = dtype.nbytes(prod(extents))
     if nbytes != needed:
         hint = because("golden.perhaps_float16") if dtype is FLOAT32 and 2 * nbytes == needed else None
@@ -193,15 +186,18 @@ def _checked(codes: AnyArray, spec: InputSpec, shape: Shape | None, origin: str)
 
 
 def _input(spec: InputSpec, codes: AnyArray, origin: str, *, is_random: bool = False) -> ModelInput:
+    return ModelInput(spec.name, spec.element, codes, _dtype(spec), origin, is_random)
+
+
+def _dtype(spec: InputSpec) -> DType:
     assert spec.dtype is not None  # noqa: S101  refused before
-    return ModelInput(spec.name, spec.element, spec.dtype, codes, origin, is_random)
+    return spec.dtype
 
 
 def _random(spec: InputSpec, shape: Shape, seed: tuple[int, int]) -> ModelInput:
     """Return floats from 0 to 1, or integers 0 and 1, which are valid indices of nearly every table."""
     generator = np.random.default_rng(seed)
-    dtype = spec.dtype
-    assert dtype is not None  # noqa: S101  refused before
+    dtype = _dtype(spec)
     codes: AnyArray
     if dtype.kind is not Kind.FLOAT:
         codes = generator.integers(0, 2, shape).astype(dtype.storage)
@@ -239,8 +235,6 @@ def _dumped_tensor(dump: Dump, spec: InputSpec, *, alone: bool) -> Tensor:
 def _load_dumped(tensor: Tensor, spec: InputSpec) -> tuple[AnyArray, str]:
     """Return the tensor in the layout and type of the original input: the first channels, as float32."""
     path = tensor.source.path
-    dtype = spec.dtype
-    assert dtype is not None  # noqa: S101  refused before
     try:
         codes = tensor.codes()
         if tensor.spec.layout not in ("ND", "NCHW"):
@@ -251,4 +245,4 @@ def _load_dumped(tensor: Tensor, spec: InputSpec) -> tuple[AnyArray, str]:
     channels = spec.shape[1] if spec.shape is not None and len(spec.shape) == 4 else None
     if isinstance(channels, int) and values.ndim == 4 and channels < values.shape[1]:
         values = values[:, :channels]
-    return np.ascontiguousarray(values, dtype.storage), path
+    return np.ascontiguousarray(values, _dtype(spec).storage), path

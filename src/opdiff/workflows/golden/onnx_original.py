@@ -24,7 +24,7 @@ from opdiff.workflows.golden.computing import compute
 from opdiff.workflows.golden.model_inputs import free_dimensions
 from opdiff.workflows.golden.onnx_model import name_operators, read_onnx
 from opdiff.workflows.golden.original import Alias, Omitted, Operator, OriginalModel, PreparedModel
-from opdiff.workflows.golden.runtime import FedInput, Runner, find_unknown_operators
+from opdiff.workflows.golden.runtime import Runner, find_unknown_operators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,15 +59,9 @@ class OnnxOriginal:
 
     def prepare(self, inputs: Sequence[ModelInput], libraries: Sequence[str]) -> PreparedModel:
         """Return the model with the operators of the branches that run; conditions are computed first."""
-        runner = make_runner(self.original, inputs, libraries)
+        runner = Runner(inputs, free_dimensions(self.original.inputs, inputs), libraries)
         model = _add_branches(self.original, self._model, self._graphs, runner)
         return PreparedModel(model, runner.engine, partial(compute, model, runner))
-
-
-def make_runner(model: OriginalModel, inputs: Sequence[ModelInput], libraries: Sequence[str]) -> Runner:
-    """Return the sessions of a model with given inputs."""
-    fed = [FedInput(item.name, item.element, item.codes) for item in inputs]
-    return Runner(fed, free_dimensions(model.inputs, inputs), libraries)
 
 
 def _to_original(model: OnnxModel, graphs: Mapping[int, NamedGraph]) -> OriginalModel:

@@ -19,10 +19,11 @@ from opdiff.workflows.golden.caffe import spatial_layers as spatial
 from opdiff.workflows.golden.caffe.builder import Blob, GraphBuilder, UnsupportedLayerError
 from opdiff.workflows.golden.caffe.net import read_net
 from opdiff.workflows.golden.computing import compute
+from opdiff.workflows.golden.model_inputs import free_dimensions
 from opdiff.workflows.golden.onnx_encoder import FLOAT
 from opdiff.workflows.golden.onnx_model import InputSpec
-from opdiff.workflows.golden.onnx_original import make_runner
 from opdiff.workflows.golden.original import Omitted, Operator, OriginalModel, PreparedModel
+from opdiff.workflows.golden.runtime import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +80,7 @@ class CaffeOriginal:
 
     def prepare(self, inputs: Sequence[ModelInput], libraries: Sequence[str]) -> PreparedModel:
         """Return the net with its inputs."""
-        runner = make_runner(self.original, inputs, libraries)
+        runner = Runner(inputs, free_dimensions(self.original.inputs, inputs), libraries)
         return PreparedModel(self.original, runner.engine, partial(compute, self.original, runner))
 
 
