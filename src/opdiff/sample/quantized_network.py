@@ -81,7 +81,7 @@ class ChainForms:
 
 def build_chain(scale_factors: Mapping[str, float] | None = None) -> ChainForms:
     """Return all forms of the network; the calibrated scales of these layers are multiplied by the factors."""
-    builder = _Builder(_image(), scale_factors or {})
+    builder = _Builder(ops.wave_image(_SEED, _SIDE, (0, 0.5, -0.4)), scale_factors or {})
     x = builder.store(_Wire(Port(IMAGE), Port(IMAGE), Port(IMAGE), 3))
     x = builder.conv(x, "stem", 16)
     for block in ("block1", "block2"):
@@ -225,11 +225,3 @@ def _conv_dequant_relu(to_float: Kernel, x: AnyArray, weight: AnyArray) -> AnyAr
 
 def _const(name: str, array: AnyArray, layout: str) -> Const:
     return Const(name, rounded(array, dtypes.FLOAT16), dtypes.FLOAT16, layout)
-
-
-def _image() -> AnyArray:
-    noise = np.random.default_rng(_SEED).normal(0, 0.2, (1, 3, _SIDE, _SIDE))
-    y, x = np.indices((_SIDE, _SIDE)) / _SIDE
-    waves = np.stack([np.sin(7 * x + 3 * y), 0.5 + np.cos(5 * y - 9 * x), np.sin(11 * x * y) - 0.4])
-    image: AnyArray = (noise + waves).astype(np.float32)
-    return image

@@ -159,7 +159,8 @@ def _net(top: Block, blocks: list[Block], weights: dict[str, list[tuple[AnyArray
         tops = tuple(block.texts.get("top", ()))
         count = seen[name] = seen.get(name, -1) + 1
         if _type(block) == "Input":
-            shapes = _shapes(block.below("input_param"))
+            parameters = block.below("input_param") or Block("")
+            shapes = [_shape(shape) for shape in parameters.blocks.get("shape", ())]
             inputs |= {top_name: shapes[min(number, len(shapes) - 1)] for number, top_name in enumerate(tops) if shapes}
             continue
         of_name = weights.get(name, [])
@@ -176,10 +177,6 @@ def _net_inputs(top: Block) -> dict[str, Shape]:
     shapes = [_shape(block) for block in top.blocks.get("input_shape", ())]
     shapes = shapes or [tuple(dims[start : start + 4]) for start in range(0, len(dims), 4)]
     return dict(zip(names, shapes, strict=False))
-
-
-def _shapes(block: Block | None) -> list[Shape]:
-    return [_shape(shape) for shape in block.blocks.get("shape", ())] if block else []
 
 
 def _shape(block: Block) -> Shape:

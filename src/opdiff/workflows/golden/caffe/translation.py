@@ -10,8 +10,6 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
 from opdiff.workflows.golden.caffe import arithmetic_layers as arithmetic
@@ -69,8 +67,7 @@ class CaffeOriginal:
 
     def __init__(self, prototxt: str, caffemodel: str, given_shapes: Mapping[str, Shape]) -> None:
         net = read_net(prototxt, caffemodel)
-        inputs = _with_shapes(net, given_shapes)
-        self.original = replace(_translate(net, inputs, prototxt), files=(prototxt, caffemodel))
+        self.original = _translate(net, _with_shapes(net, given_shapes), (prototxt, caffemodel))
 
     @property
     def operator_names(self) -> frozenset[str]:
@@ -95,7 +92,7 @@ def _with_shapes(net: Net, given: Mapping[str, Shape]) -> dict[str, Shape]:
     return found
 
 
-def _translate(net: Net, inputs: dict[str, Shape], path: str) -> OriginalModel:
+def _translate(net: Net, inputs: dict[str, Shape], files: tuple[str, str]) -> OriginalModel:
     graph = GraphBuilder()
     blobs: dict[str, Blob | Reason] = {name: Blob(name, shape) for name, shape in inputs.items()}
     operators, omitted = [], []
@@ -109,9 +106,9 @@ def _translate(net: Net, inputs: dict[str, Shape], path: str) -> OriginalModel:
             blobs |= dict.fromkeys(layer.tops, because("golden.after_layer", layer=layer.name))
     specs = tuple(InputSpec(name, FLOAT, shape) for name, shape in inputs.items())
     last = [operator.outputs[0] for operator in operators if operator.outputs][-1:]
-    folder = os.path.dirname(os.path.abspath(path))
+    folder = os.path.dirname(os.path.abspath(files[0]))
     data = graph.model(inputs, last)
-    return OriginalModel(path, (path,), data, folder, specs, tuple(last), tuple(operators), omitted=tuple(omitted))
+    return OriginalModel(files[0], files, data, folder, specs, tuple(last), tuple(operators), omitted=tuple(omitted))
 
 
 def _translate_layer(graph: GraphBuilder, layer: Layer, blobs: Mapping[str, Blob | Reason]) -> list[Blob] | Reason:
