@@ -70,7 +70,12 @@ def device_values(network: SampleNetwork) -> dict[Port, AnyArray]:
     image = network.image if network.device_image is None else network.device_image
     values: dict[Port, AnyArray] = {Port(network.image_name): image}
     for op in network.device:
-        values |= _results(op, values)
+        inputs = (*(values[port] for port in op.inputs), *(const.array for const in op.consts))
+        with np.errstate(over="ignore", invalid="ignore"):  # values out of range become infinite, as on the device
+            results = op.kernel(*(array.astype(np.float64) for array in inputs))
+            arrays = results if isinstance(results, tuple) else (results,)
+            for port, output, array in zip(op.ports, op.outputs, arrays, strict=True):
+                values[port] = rounded(array, output.dtype)
     return values
 
 
@@ -92,16 +97,6 @@ def dump_name(op: DeviceOp, step: int) -> DumpName:
     first_task = 2
     timestamp = _FIRST_TIMESTAMP + _MICROSECONDS_PER_STEP * step
     return DumpName(op.type, op.name, step + first_task, op.stream, timestamp)
-
-
-def _results(op: DeviceOp, values: dict[Port, AnyArray]) -> dict[Port, AnyArray]:
-    inputs = (*(values[port] for port in op.inputs), *(const.array for const in op.consts))
-    with np.errstate(over="ignore", invalid="ignore"):  # values out of range become infinite, as on the device
-        results = op.kernel(*(array.astype(np.float64) for array in inputs))
-        arrays = results if isinstance(results, tuple) else (results,)
-        return {
-            port: rounded(array, output.dtype) for port, output, array in zip(op.ports, op.outputs, arrays, strict=True)
-        }
 
 
 def rounded(array: AnyArray, dtype: DType) -> AnyArray:

@@ -19,7 +19,7 @@ from opdiff.sample.quantized_network import IMAGE, build_chain
 from opdiff.sample.rules import attr, origin_attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
     from typing import Any
 
     from opdiff.core.codes import AnyArray
@@ -103,7 +103,7 @@ def make_stages(faults: Collection[str]) -> dict[str, bytes]:
         **_device_files(forms, off, _FUSION_OFF, _OFF_RULES),
         **_device_files(forms, on, _FUSION_ON, _ON_RULES),
         **_device_files(forms, following, _NEXT, _ON_RULES),
-        _QUANT_RULES: encode_json(quant_json(forms)),
+        _QUANT_RULES: encode_json(_quant_json(forms.quant_rules)),
     }
 
 
@@ -126,16 +126,12 @@ def _device_files(forms: ChainForms, ops: Sequence[DeviceOp], folder: str, rules
     return target_files(SampleNetwork(forms.image, IMAGE, (), tuple(ops), ops[-1].ports), folder, rules)
 
 
-def quant_json(forms: ChainForms) -> Json:
+def _quant_json(quant_ops: Sequence[QuantOp]) -> Json:
     """Return the quantization file."""
-    return {"name": "sample", "graph": [{"name": "sample_quantized", "op": list(_quant_ops(forms.quant_rules))}]}
-
-
-def _quant_ops(ops: Sequence[QuantOp]) -> Iterator[Json]:
-    yield {"name": IMAGE, "type": "Input"}
-    for op in ops:
+    described: list[Json] = [{"name": IMAGE, "type": "Input"}]
+    for op in quant_ops:
         attrs = [attr("_datadump_original_op_names", {"list": {"s": list(op.originals)}})]
-        described: Json = {"name": op.name, "type": op.type, "input": [str(port) for port in op.inputs], "attr": attrs}
-        if op.origin is not None:
-            described["output_desc"] = [{"attr": origin_attrs(op.origin, "NCHW")}]
-        yield described
+        item: Json = {"name": op.name, "type": op.type, "input": [str(port) for port in op.inputs], "attr": attrs}
+        outputs = {"output_desc": [{"attr": origin_attrs(op.origin, "NCHW")}]} if op.origin else {}
+        described.append(item | outputs)
+    return {"name": "sample", "graph": [{"name": "sample_quantized", "op": described}]}

@@ -154,19 +154,20 @@ def _compare(options: CompareOptions) -> list[_MeasuredPair]:
 
 def _suitable_rows(rows: Sequence[_MeasuredPair], options: CompareOptions) -> list[_MeasuredPair]:
     """Return the sound outputs that can get a fault, or inputs if there are no such outputs."""
-    suitable = [row for row in rows if not _is_beyond_limits(row) and is_injectable(row.pairing) and _is_suitable(row)]
+    suitable = [row for row in rows if _is_suitable(row)]
     if not suitable:
         raise InputError(options.target, because("workflows.no_tensor_for_faults"))
     return [row for row in suitable if row.pairing.key.slot is Slot.OUTPUT] or suitable
 
 
 def _is_suitable(row: _MeasuredPair) -> bool:
-    metrics, kind = row.metrics, row.pairing.target.data.spec.dtype.kind
-    if metrics is None or kind not in (Kind.FLOAT, Kind.INTEGER):
+    metrics = row.metrics
+    if metrics is None or _is_beyond_limits(row) or not is_injectable(row.pairing):
         return False
     is_constant = metrics.target_min == metrics.target_max
     is_finite = metrics.finite_count == metrics.count
-    return _MIN_ELEMENTS <= metrics.count <= _MAX_ELEMENTS and is_finite and not is_constant
+    is_numeric = row.pairing.target.data.spec.dtype.kind in (Kind.FLOAT, Kind.INTEGER)
+    return is_numeric and is_finite and not is_constant and _MIN_ELEMENTS <= metrics.count <= _MAX_ELEMENTS
 
 
 def _try_fault(row: _MeasuredPair, fault: Fault, context: _TrialContext) -> TrialResult:
