@@ -140,6 +140,7 @@ def examine_operator(
     if element_options.html:
         OperatorPage(inputs, measured, pair, explanations, custom, options.limits).write(element_options.html)
         written = (element_options.html, *written)
+    row = measured.rows[measured.number]
     return ElementReport(
         key=pairing.key,
         golden_key=pairing.golden_key,
@@ -154,8 +155,8 @@ def examine_operator(
         steps=(*pairing.target.data.notes, *pairing.golden.data.notes, *pair.steps),
         warning=pair.warning,
         tensors=tuple(map(_summary, measured.rows)),
-        metrics=measured.row.metrics,
-        overflow=measured.row.overflow,
+        metrics=row.metrics,
+        overflow=row.overflow,
         detail=detail,
         explanations=explanations,
         files=written,

@@ -228,8 +228,7 @@ def _dumped_tensor(dump: Dump, spec: InputSpec, *, alone: bool) -> Tensor:
     prepared = [op.outputs[0] for op in dump.operators.values() if op.op_type == "Aipp" and 0 in op.outputs]
     if len(prepared) == 1 and alone:
         return prepared[0]
-    problem = because("golden.no_aipp_output", name=spec.name)
-    raise InputError(dump.path, problem)
+    raise InputError(dump.path, because("golden.no_aipp_output", name=spec.name))
 
 
 def _load_dumped(tensor: Tensor, spec: InputSpec) -> tuple[AnyArray, str]:

@@ -46,8 +46,7 @@ def import_tensorflow() -> Any:  # noqa: ANN401  TensorFlow is optional and unty
     try:
         import tensorflow as tf
     except ImportError as error:
-        problem = because("golden.needs_tensorflow")
-        raise UsageError(problem) from error
+        raise UsageError(because("golden.needs_tensorflow")) from error
     return tf
 
 
