@@ -23,8 +23,8 @@ from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
 from opdiff.sample.names import DumpName
 from opdiff.workflows.golden.onnx_encoder import graph_input, graph_output, initializer, model, node
 from opdiff.workflows.golden.options import GoldenOptions
+from opdiff.workflows.golden.original import read_source
 from opdiff.workflows.golden.runtime import import_runtime
-from opdiff.workflows.golden.sources import read_source
 
 if TYPE_CHECKING:
     from bench.processes import Cost

@@ -67,12 +67,18 @@ def golden(path: Path, folder: Path, notes: list[Reason] | None = None, **option
     files = {}
     for name, data in options.pop("inputs", {}).items():
         if isinstance(data, np.ndarray):
-            files[name] = str(path.parent / f"{name or 'only'}.npy")
+            files[name] = str(folder.parent / f"{name or 'only'}.npy")
             np.save(files[name], data)
         else:
             files[name] = str(data)
     wanted = GoldenOptions(str(path), output=str(folder), inputs=files, **options)
     return make_golden(wanted, (notes if notes is not None else []).append, lambda _done, _total: None)
+
+
+def run_model(folder: Path, made: Any, **options: Any) -> tuple[GoldenResult, dict[str, Array]]:
+    """Run a model in a folder; return the result and its golden files."""
+    result = golden(write(folder / "m.onnx", made), folder / "g", **options)
+    return result, files_of(folder / "g")
 
 
 def files_of(folder: Path) -> dict[str, Array]:

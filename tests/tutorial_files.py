@@ -10,6 +10,7 @@ import numpy as np
 from caffe_nets import inputs, layer, random_array, write_net
 from device_runs import DeviceRun, Fused
 from dump_files import TIME, add, dump, tensor
+from made_dumps import describe, rule, rule_file
 from onnx_models import model, node, value, weight
 from opdiff.core import dtypes
 from opdiff.workflows.golden.options import GoldenOptions
@@ -72,24 +73,13 @@ def _write_caffe(folder: Path) -> None:
     kinds = {"data": "Data", "conv": "Conv2D", "relu": "Relu", "fc": "MatMulV2"}
     for number, (name, kind) in enumerate(kinds.items()):
         (path,) = (folder / "made").glob(f"{name}.0.*.npy")
-        operators.append(_rule(name, kind, previous=list(kinds)[number - 1] if number else ""))
+        inputs_of = (f"{list(kinds)[number - 1]}:0",) if number else ()
+        described = (describe(name, 0, dtype="DT_FLOAT16"),)
+        operators.append(rule(name, kind, originals=(name,), inputs=inputs_of, outputs=described))
         if kind != "Data":
             content = dump(tensor(np.load(path), dtypes.FLOAT16))
             add(folder / "dump" / INNER_FOLDER, f"{kind}.{name}.{number}.0.{TIME + number}", content)
-    (folder / "net.om").write_text(json.dumps({"name": "net", "graph": [{"name": "net", "op": operators}]}))
-
-
-def _rule(name: str, kind: str, previous: str) -> dict[str, object]:
-    attributes = {"_datadump_origin_name": {"s": name}, "_datadump_origin_output_index": {"i": 0}}
-    described = [{"key": key, "value": content} for key, content in attributes.items()]
-    originals = {"key": "_datadump_original_op_names", "value": {"list": {"s": [name]}}}
-    return {
-        "name": name,
-        "type": kind,
-        "input": [f"{previous}:0"] if previous else [],
-        "attr": [originals],
-        "output_desc": [{"dtype": "DT_FLOAT16", "attr": described}],
-    }
+    (folder / "net.om").write_text(json.dumps(rule_file(*operators)))
 
 
 def _move_to_inner_folder(source: Path, target: Path) -> None:

@@ -48,15 +48,20 @@ class Dump:
     outputs: tuple[Stored, ...]
 
 
-def read_dump(file: str, content: bytes) -> Dump:
+def parse_standard(content: bytes) -> tuple[Any, bytes]:
+    """Return the header of a standard dump as read by Google's protobuf, and the data after it."""
     (length,) = unpack_from("<Q", content)
-    message = DumpData.FromString(content[8 : 8 + length])
-    start, tensors = 8 + length, []
+    return DumpData.FromString(content[8 : 8 + length]), content[8 + length :]
+
+
+def read_dump(file: str, content: bytes) -> Dump:
+    message, data = parse_standard(content)
+    start, tensors = 0, []
     for header in (*message.input, *message.output):
-        raw = content[start : start + header.size]
+        raw = data[start : start + header.size]
         tensors.append(Stored(header, raw, _logical(header, raw)))
         start += header.size
-    assert start == len(content)
+    assert start == len(data)
     count = len(message.input)
     return Dump(file, message, tuple(tensors[:count]), tuple(tensors[count:]))
 

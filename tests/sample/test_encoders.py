@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from struct import unpack_from
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,90 +29,24 @@ from opdiff.sample.container import (
     standard_dump,
 )
 from opdiff.sample.storage import store
-from sample.hex_text import parse_hex
+from sample.readback import parse_standard
 
-HALF_OUTPUT = """
-0000  1c 00 00 00 00 00 00 00                     H = 28
-0008  0a 03 32 2e 30                              version "2.0"
-000d  1a 0c                                       output, 12 bytes
-000f     08 02                                      data_type 2 (float16)
-0011     10 02                                      format 2 (ND)
-0013     1a 04 0a 02 02 02                          shape { dim [2,2] packed }
-0019     30 08                                      size 8
-001b  32 07 6e 65 74 2f 61 64 64                  op_name "net/add"
-0024  00 3c 00 40 00 42 00 c4                     payload 1.0 2.0 3.0 -4.0
-"""
+PAGES = Path(__file__).parents[2] / "docs" / "formats"
 
-EVERY_ITEM = """
-0000  54 00 00 00 00 00 00 00                     H = 84
-0008  0a 03 32 2e 30                              version
-000d  10 cb c9 85 f6 a9 ff fb 02                  dump_time 1671234567890123
-0016  1a 24                                       output, 36 bytes
-0018     08 03 10 03                                int8, NC1HWC0
-001c     1a 07 0a 05 01 02 02 02 02                 shape [1,2,2,2,2]
-0025     22 08 0a 04 63 6f 6e 76 18 01              original_op { name "conv", data_type 1, format 0 left out }
-002f     30 10                                      size 16
-0031     3a 06 0a 04 01 03 02 02                    original_shape [1,3,2,2]
-0039     48 80 20                                   address 4096
-003c  22 10                                       input, 16 bytes
-003e     08 07 10 02 1a 03 0a 01 02                 int32, ND, shape [2]
-0047     28 08                                      size 8   (field 5!)
-0049     32 03 0a 01 02                             original_shape [2]
-004e  2a 02 18 03                                 buffer { type L1 left out, size 3 }
-0052  32 04 63 6f 6e 76                           op_name "conv"
-0058  42 02 18 04                                 space { size 4 }
-005c  ff ff ff ff 2c 01 00 00                     input data
-0064  01 05 02 06 03 07 04 08 09 00 0a 00 0b 00 0c 00   output data
-0074  aa bb cc                                    buffer data
-0077  6c 6f 67 00                                 space data
-"""
 
-SMALL_TYPES = """
-0000  1f 00 00 00 00 00 00 00 0a 03 32 2e 30      H = 31, version
-000d  1a 0b 08 1b 10 02 1a 03 0a 01 02 30 04      bfloat16, ND, [2], size 4
-001a  1a 0b 08 1d 10 02 1a 03 0a 01 08 30 01      uint1, ND, [8], size 1
-0027  80 3f 20 c1                                 1.0, -10.0
-002b  b2                                          1 0 1 1 0 0 1 0
-"""
+def worked_examples(page: str) -> list[bytes]:
+    """Return the hex listings of a format page; each line has an offset, bytes, and a comment after two spaces."""
+    return [parse_hex(text) for text in re.findall(r"```\n(0000  .*?)```", (PAGES / page).read_text(), re.DOTALL)]
 
-NANO = """
-0000  c7 00 00 00 00 00 00 00                     L = 199
-0008  5a 5a 5a 5a 01 00 00 00                     magic, version 1
-0010  04 00 00 00 4c 00 00 00 01 00 00 00         inputs: tag 4, length 76, count 1
-001c     03 00 00 00 02 00 00 00 00 00 00 00        int32, ND, address_type 0
-0028     00 10 00 00 00 00 00 00                    address
-0030     00 00 00 00 00 00 00 00                    offset
-0038     08 00 00 00 00 00 00 00                    size 8
-0040     20 00 00 00                                32 bytes of TLVs
-0044     00 00 00 00 08 00 00 00 02 00 00 00 00 00 00 00   shape [2]
-0054     01 00 00 00 08 00 00 00 02 00 00 00 00 00 00 00   original shape [2]
-0064  05 00 00 00 63 00 00 00 01 00 00 00         outputs: tag 5, length 99, count 1
-0070     01 00 00 00 02 00 00 00 00 00 00 00        float16, ND, address_type 0
-007c     00 00 00 00 00 00 00 00 02 00 00 00        original index, type, format
-0088     00 20 00 00 00 00 00 00                    address
-0090     00 00 00 00 00 00 00 00                    offset
-0098     04 00 00 00 00 00 00 00                    size 4
-00a0     2b 00 00 00                                43 bytes of TLVs
-00a4     00 00 00 00 08 00 00 00 02 00 00 00 00 00 00 00   shape [2]
-00b4     01 00 00 00 08 00 00 00 02 00 00 00 00 00 00 00   original shape [2]
-00c4     02 00 00 00 03 00 00 00 61 64 64           name "add"
-00cf  ff ff ff ff 2c 01 00 00                     input data
-00d7  00 3c 00 40                                 output data
-"""
 
-OVERFLOW = """
-0000  5a 5a 5a 5a 00 00 00 00                     magic, version 0
-0008  01 00 00 00 02 00 00 00                     valid, acc_type 2 (AICPU)
-0010  00 00 00 00 40 00 00 00                     rsv, data_len 64
-0018  01 00 00 00 00 00 00 00                     model_id 1
-0020  02 00 00 00 00 00 00 00                     stream_id 2
-0028  03 00 00 00 00 00 00 00                     task_id 3
-0030  00 00 00 00 00 00 00 00                     task_type 0
-0038  ff ff 00 00 00 00 00 00                     context_id none
-0040  04 00 00 00 00 00 00 00                     cpu_id 4
-0048  ff ff 00 00 00 00 00 00                     thread_id none
-0050  09 00 00 00 00 00 00 00                     status 9
-"""
+def parse_hex(listing: str) -> bytes:
+    found = bytearray()
+    for line in listing.splitlines():
+        match = re.match(r"([0-9a-f]{4})\s+((?:[0-9a-f]{2} ?)+)(?:\s{2,}.*)?$", line)
+        assert match, f"not a line of a hex listing: {line!r}"
+        assert int(match[1], 16) == len(found), f"the offset is {len(found):04x}: {line!r}"
+        found += bytes.fromhex(match[2])
+    return bytes(found)
 
 
 def without_origin(tensor: EncodedTensor) -> EncodedTensor:
@@ -137,38 +72,24 @@ def every_item() -> EncodedDump:
     )
 
 
-def parse_standard(raw: bytes) -> tuple[Any, bytes]:
-    """Return the header as read by Google's protobuf, and the data after it."""
-    (length,) = unpack_from("<Q", raw)
-    return DumpData.FromString(raw[8 : 8 + length]), raw[8 + length :]
-
-
-def test_one_output_is_the_worked_example() -> None:
-    values = np.array([[1, 2], [3, -4]])
-    dump = EncodedDump(outputs=(without_origin(encode_tensor(values, dtypes.FLOAT16)),), op_name="net/add")
-    assert standard_dump(dump) == parse_hex(HALF_OUTPUT)
-
-
-def test_inputs_outputs_buffers_and_spaces_are_the_worked_example() -> None:
-    assert standard_dump(every_item()) == parse_hex(EVERY_ITEM)
-
-
-def test_small_types_are_the_worked_example() -> None:
-    brain = encode_tensor(np.array([1.0, -10.0]), dtypes.BFLOAT16)
-    bits = encode_tensor(np.array([1, 0, 1, 1, 0, 0, 1, 0]), dtypes.UINT1)
-    assert standard_dump(EncodedDump(outputs=(without_origin(brain), without_origin(bits)))) == parse_hex(SMALL_TYPES)
+def test_standard_dumps_are_the_worked_examples() -> None:
+    half = without_origin(encode_tensor(np.array([[1, 2], [3, -4]]), dtypes.FLOAT16))
+    brain = without_origin(encode_tensor(np.array([1.0, -10.0]), dtypes.BFLOAT16))
+    bits = without_origin(encode_tensor(np.array([1, 0, 1, 1, 0, 0, 1, 0]), dtypes.UINT1))
+    dumps = (EncodedDump(outputs=(half,), op_name="net/add"), every_item(), EncodedDump(outputs=(brain, bits)))
+    assert [standard_dump(dump) for dump in dumps] == worked_examples("standard-dump.md")
 
 
 def test_nano_is_the_worked_example() -> None:
     left = encode_tensor(np.array([-1, 300]), dtypes.INT32, address=0x1000)
     right = encode_tensor(np.array([1, 2]), dtypes.FLOAT16, address=0x2000)
     dump = EncodedDump(inputs=(left,), outputs=(replace(right, original=OriginalTensor("add")),))
-    assert nano_dump(dump) == parse_hex(NANO)
+    assert [nano_dump(dump)] == worked_examples("nano-dump.md")
 
 
 def test_overflow_record_is_the_worked_example() -> None:
     overflow = Overflow(Unit.AICPU, model_id=1, stream_id=2, task_id=3, cpu_id=4, status=(9,))
-    assert overflow_record(overflow) == parse_hex(OVERFLOW)
+    assert [overflow_record(overflow)] == worked_examples("overflow-records.md")
 
 
 def test_protobuf_dump_has_its_data_inside() -> None:

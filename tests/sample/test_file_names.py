@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from dump_files import hashed_name, mapping_csv
+from dump_files import hashed_name
 from opdiff.sample.names import DumpName, Task, fx_name, golden_name, overflow_name
-from sliced_dumps import automatic_slice, manual_slice
 
 STAMP = 1671234567890123
 
@@ -28,12 +27,6 @@ def test_dump_names(name: DumpName, text: str) -> None:
     assert str(name) == text
 
 
-def test_slice_names() -> None:
-    name = DumpName("Conv2D", "net/op", 3, 4, STAMP)
-    assert str(automatic_slice(name, 77, 1)) == f"Conv2D.net_op.3.4.{STAMP}.4.77.1.0"
-    assert str(manual_slice(name, 77, 10, device_id=2)) == f"Conv2D.net_op_lxslice10.3.4.{STAMP}.4.77.0.2"
-
-
 def test_golden_and_fx_names() -> None:
     assert golden_name("layer1/conv.1", 2, STAMP) == f"layer1_conv_1.2.{STAMP}.npy"
     stamp = 20240125031118787351
@@ -50,7 +43,3 @@ def test_hashed_names_are_digits_and_depend_on_the_whole_path() -> None:
     digits, suffix = hashed_name("/dump", "x.0.1.npy").split(".")
     assert digits.isdecimal()
     assert suffix == "npy"
-
-
-def test_mapping_has_a_line_for_each_file() -> None:
-    assert mapping_csv([("123", "Add.a.1.2"), ("45.npy", "b.0.1.npy")]) == "123,Add.a.1.2\n45.npy,b.0.1.npy\n"

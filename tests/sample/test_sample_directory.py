@@ -51,22 +51,15 @@ def test_another_sample_replaces_the_first(tmp_path: Path) -> None:
     assert not [name for name in files if "Opdebug" in name]
 
 
-def test_directory_with_other_files_is_rejected(tmp_path: Path) -> None:
+@pytest.mark.parametrize("manifest", [None, "", "[]", "{}", '{"made_by": "someone"}', "\ud800"])
+def test_directory_with_other_files_is_kept(tmp_path: Path, manifest: str | None) -> None:
     (tmp_path / "notes.txt").write_text("notes")
+    if manifest is not None:
+        (tmp_path / "sample.json").write_bytes(manifest.encode("utf-8", "surrogatepass"))
+    before = contents(tmp_path)
     with pytest.raises(UsageError, match=r"has files that do not belong to a sample; choose an empty directory"):
         write_sample(str(tmp_path))
-    assert contents(tmp_path) == {"notes.txt": b"notes"}
-
-
-@pytest.mark.parametrize("manifest", ["", "[]", "{}", '{"made_by": "someone"}', "\ud800"])
-def test_manifest_of_another_tool_is_ignored(tmp_path: Path, manifest: str) -> None:
-    (tmp_path / "sample.json").write_bytes(manifest.encode("utf-8", "surrogatepass"))
-    with pytest.raises(UsageError, match="do not belong to a sample"):
-        write_sample(str(tmp_path))
-
-
-def test_overwriting_keeps_other_files(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("notes")
+    assert contents(tmp_path) == before
     write_sample(str(tmp_path), overwrite=True)
     assert contents(tmp_path)["notes.txt"] == b"notes"
 

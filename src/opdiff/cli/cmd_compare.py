@@ -322,7 +322,7 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
 def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> int:
     """Say which step broke the model, by a run with fusion off."""
     from opdiff.cli.cmd_stages import print_chain
-    from opdiff.workflows.stages.third_run import find_step
+    from opdiff.workflows.stages.pipeline import find_step
 
     chain = find_step(options, args.third, args.close_fusion_rule_file)
     print_chain(chain, message_options(args), sys.stderr if args.json == "-" else sys.stdout)

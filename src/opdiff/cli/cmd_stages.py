@@ -126,7 +126,7 @@ def _file_lines(done: ComparedStages, output: str, messages: MessageOptions) -> 
     from opdiff.cli.style import styled
     from opdiff.core.reasons import Language, because, render
     from opdiff.report.summary_text import SummaryLine
-    from opdiff.workflows.stages.outputs import write_fusion_switches, write_stage_remedies
+    from opdiff.workflows.stages.pipeline import write_fusion_switches, write_stage_remedies
 
     reports = [path for files in done.files for path in (files.reports or files.tables)[:1]]
     remedies = write_fusion_switches(done.chain, output)

@@ -128,7 +128,7 @@ def _gate(text: str) -> Gate:
 def run(args: argparse.Namespace) -> int:
     """Check, print the result, and return the exit code."""
     from opdiff.workflows.topn.pipeline import check_topn
-    from opdiff.workflows.topn.sample_table import write_samples
+    from opdiff.workflows.topn.result import write_samples
 
     require_paths(args.target, args.golden, *([args.labels] if args.labels else ()))
     if args.output:

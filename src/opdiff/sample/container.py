@@ -140,29 +140,23 @@ def _header(dump: EncodedDump, *, inside: bool) -> bytes:
 
 
 def _output(tensor: EncodedTensor, *, inside: bool) -> bytes:
-    return b"".join(
-        (
-            _type_layout_shape(tensor),
-            wire.block(4, _original(tensor.original)) if tensor.original else b"",
-            wire.text(5, tensor.payload) if inside else b"",
-            wire.number(6, len(tensor.payload)),
-            _dims(7, tensor.origin_shape),
-            wire.number(8, _sub_format(tensor)),
-            wire.number(9, tensor.address),
-        )
-    )
+    original = wire.block(4, _original(tensor.original)) if tensor.original else b""
+    return _type_layout_shape(tensor) + original + _data(tensor, 5, inside=inside)
 
 
 def _input(tensor: EncodedTensor, *, inside: bool) -> bytes:
-    # Field numbers differ from those of an output from 4 on.
+    return _type_layout_shape(tensor) + _data(tensor, 4, inside=inside)
+
+
+def _data(tensor: EncodedTensor, first: int, *, inside: bool) -> bytes:
+    """Encode payload, size, origin shape, groups and address, whose field numbers begin with `first`."""
     return b"".join(
         (
-            _type_layout_shape(tensor),
-            wire.text(4, tensor.payload) if inside else b"",
-            wire.number(5, len(tensor.payload)),
-            _dims(6, tensor.origin_shape),
-            wire.number(7, _sub_format(tensor)),
-            wire.number(8, tensor.address),
+            wire.text(first, tensor.payload) if inside else b"",
+            wire.number(first + 1, len(tensor.payload)),
+            wire.block(first + 2, wire.packed(1, tensor.origin_shape)) if tensor.origin_shape else b"",
+            wire.number(first + 3, tensor.groups) if tensor.groups > 1 else b"",
+            wire.number(first + 4, tensor.address),
         )
     )
 
@@ -170,14 +164,6 @@ def _input(tensor: EncodedTensor, *, inside: bool) -> bytes:
 def _type_layout_shape(tensor: EncodedTensor) -> bytes:
     shape = b"" if tensor.shape is None else wire.block(3, wire.packed(1, tensor.shape))
     return wire.number(1, _type_number(tensor.dtype)) + wire.number(2, layout_number(tensor.layout)) + shape
-
-
-def _dims(field: int, shape: Shape) -> bytes:
-    return wire.block(field, wire.packed(1, shape)) if shape else b""
-
-
-def _sub_format(tensor: EncodedTensor) -> int:
-    return tensor.groups if tensor.groups > 1 else 0
 
 
 def _original(original: OriginalTensor) -> bytes:

@@ -1,7 +1,8 @@
-"""Simulated NPU run of the compiled network, and the dump files that its runtime writes."""
+"""Simulated NPU run of the compiled network, its device memory, and the dump files that its runtime writes."""
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,6 @@ import numpy as np
 
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
-from opdiff.sample import memory
 from opdiff.sample.container import (
     EncodedDump,
     EncodedTensor,
@@ -23,6 +23,8 @@ from opdiff.sample.graph import Output, Port
 from opdiff.sample.names import DumpName, overflow_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
     from opdiff.sample.graph import DeviceOp, SampleNetwork
@@ -32,6 +34,9 @@ _MICROSECONDS_PER_STEP = 173
 _MODEL_ID = 1
 _STATUS = 0x8
 """Any set bit reports an overflow."""
+_FEATURES_BASE = 0x1240_C000_0000
+_WEIGHTS_BASE = 0x1240_8000_0000
+_ALIGNMENT = 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +70,12 @@ def device_values(network: SampleNetwork) -> dict[Port, AnyArray]:
     image = network.image if network.device_image is None else network.device_image
     values: dict[Port, AnyArray] = {Port(network.image_name): image}
     for op in network.device:
-        values |= _results(op, values)
+        inputs = (*(values[port] for port in op.inputs), *(const.array for const in op.consts))
+        with np.errstate(over="ignore", invalid="ignore"):  # values out of range become infinite, as on the device
+            results = op.kernel(*(array.astype(np.float64) for array in inputs))
+            arrays = results if isinstance(results, tuple) else (results,)
+            for port, output, array in zip(op.ports, op.outputs, arrays, strict=True):
+                values[port] = rounded(array, output.dtype)
     return values
 
 
@@ -89,16 +99,6 @@ def dump_name(op: DeviceOp, step: int) -> DumpName:
     return DumpName(op.type, op.name, step + first_task, op.stream, timestamp)
 
 
-def _results(op: DeviceOp, values: dict[Port, AnyArray]) -> dict[Port, AnyArray]:
-    inputs = (*(values[port] for port in op.inputs), *(const.array for const in op.consts))
-    with np.errstate(over="ignore", invalid="ignore"):  # values out of range become infinite, as on the device
-        results = op.kernel(*(array.astype(np.float64) for array in inputs))
-        arrays = results if isinstance(results, tuple) else (results,)
-        return {
-            port: rounded(array, output.dtype) for port, output, array in zip(op.ports, op.outputs, arrays, strict=True)
-        }
-
-
 def rounded(array: AnyArray, dtype: DType) -> AnyArray:
     """Round values to an element type."""
     return array.astype(dtype.storage) if dtype.is_native else elements.decode(elements.encode(array, dtype), dtype)
@@ -106,9 +106,8 @@ def rounded(array: AnyArray, dtype: DType) -> AnyArray:
 
 def _with_addresses(network: SampleNetwork, run: DeviceRun) -> DeviceRun:
     """Return the run with device addresses."""
-    sizes = {port: len(tensor.payload) for port, tensor in run.features.items()}
-    features = memory.plan_features(network.device, sizes, persistent=network.results, given=Port(network.image_name))
-    weights = memory.plan_weights({name: len(tensor.payload) for name, tensor in run.weights.items()})
+    features = _plan_features(network, {port: len(tensor.payload) for port, tensor in run.features.items()})
+    weights = _plan_weights({name: len(tensor.payload) for name, tensor in run.weights.items()})
     return replace(
         run,
         features={port: replace(tensor, address=features[port]) for port, tensor in run.features.items()},
@@ -122,10 +121,63 @@ def _overflow_file(name: DumpName) -> dict[str, bytes]:
         model_id=_MODEL_ID,
         stream_id=stream_id,
         task_id=name.task_id,
-        pc_start=memory.WEIGHTS_BASE - 0x8000,
-        para_base=memory.WEIGHTS_BASE - 0x1000,
+        pc_start=_WEIGHTS_BASE - 0x8000,
+        para_base=_WEIGHTS_BASE - 0x1000,
         core_id=1,
         status=(_STATUS,),
     )
     debug = overflow_name(name.task_id, stream_id, name.timestamp + 1)
     return {str(debug): standard_dump(overflow_dump(overflow_record(overflow), debug.timestamp))}
+
+
+# Memory plan
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Block:
+    """Allocated memory, and the step after which it is free."""
+
+    start: int
+    stop: int
+    last_use: int
+
+
+def _plan_features(network: SampleNetwork, nbytes: Mapping[Port, int]) -> dict[Port, int]:
+    """Return an address per tensor; tensors with overlapping lifetimes do not share memory.
+
+    The image exists before the first step; results are never freed.
+    """
+    ops = network.device
+    last_use = {port: step for step, op in enumerate(ops) for port in (*op.inputs, *op.ports)}
+    last_use |= dict.fromkeys(network.results, len(ops))
+    addresses: dict[Port, int] = {}
+    blocks: list[_Block] = []
+    for step, ports in enumerate([(Port(network.image_name),), *(op.ports for op in ops)], start=-1):
+        blocks = [block for block in blocks if block.last_use >= step]
+        for port in ports:
+            start = _first_gap(blocks, nbytes[port])
+            insort(blocks, _Block(start, start + nbytes[port], last_use[port]))
+            addresses[port] = start
+    return addresses
+
+
+def _plan_weights(nbytes: Mapping[str, int]) -> dict[str, int]:
+    """Return an address per constant, one after the other."""
+    addresses, start = {}, _WEIGHTS_BASE
+    for name, size in nbytes.items():
+        addresses[name] = start
+        start = _aligned(start + size)
+    return addresses
+
+
+def _first_gap(blocks: list[_Block], nbytes: int) -> int:
+    start = _FEATURES_BASE
+    for block in blocks:
+        if start + nbytes <= block.start:
+            break
+        start = max(start, _aligned(block.stop))
+    return start
+
+
+def _aligned(address: int) -> int:
+    return -(-address // _ALIGNMENT) * _ALIGNMENT

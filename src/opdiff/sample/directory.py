@@ -63,21 +63,21 @@ def make_sample(faults: Iterable[Fault]) -> dict[str, bytes]:
     return target_files(network) | golden_files(network)
 
 
-def target_files(network: SampleNetwork) -> dict[str, bytes]:
+def target_files(network: SampleNetwork, folder: str = _TARGET, rules: str = _RULES) -> dict[str, bytes]:
     """Return the dump files and the rule file of a run on the device, by path."""
     from opdiff.sample.device import dump_files, run_device
     from opdiff.sample.rules import rule_json
 
     run = run_device(network)
-    dumps = {f"{_TARGET}/{name}": content for name, content in dump_files(network, run).items()}
-    return dumps | {_RULES: encode_json(rule_json(network, run))}
+    dumps = {f"{folder}/{name}": content for name, content in dump_files(network, run).items()}
+    return dumps | {rules: encode_json(rule_json(network, run))}
 
 
-def golden_files(network: SampleNetwork) -> dict[str, bytes]:
+def golden_files(network: SampleNetwork, folder: str = _GOLDEN) -> dict[str, bytes]:
     """Return the golden files, by path."""
     from opdiff.sample.golden import npy_files, run_golden
 
-    return {f"{_GOLDEN}/{name}": content for name, content in npy_files(run_golden(network)).items()}
+    return {f"{folder}/{name}": content for name, content in npy_files(run_golden(network)).items()}
 
 
 def write_files(directory: str, files: Mapping[str, bytes]) -> None:

@@ -44,10 +44,15 @@ def choose(names: Collection[str]) -> tuple[Fault, ...]:
     Raises:
         UsageError: there is no such fault.
     """
-    for name in names:
-        if name not in FAULTS:
-            raise UsageError(because("sample.no_such_fault", name=name, names=tuple(FAULTS)))
+    require_known(names, FAULTS)
     return tuple(fault for fault in FAULTS.values() if fault.name in names)
+
+
+def require_known(names: Iterable[str], faults: Collection[str]) -> None:
+    """Refuse names that are none of the faults."""
+    for name in names:
+        if name not in faults:
+            raise UsageError(because("sample.no_such_fault", name=name, names=tuple(faults)))
 
 
 def inject(network: SampleNetwork, faults: Iterable[Fault]) -> SampleNetwork:
@@ -74,19 +79,15 @@ def _scale(x: AnyArray) -> AnyArray:
     return x * _SCALE
 
 
-def _swap_height_and_width(x: AnyArray) -> AnyArray:
+def swap_height_and_width(x: AnyArray) -> AnyArray:
+    """Return images with transposed planes."""
     return x.swapaxes(2, 3)
 
 
 FAULTS: dict[str, Fault] = {
     fault.name: fault
     for fault in (
-        Fault(
-            "overflow",
-            "gate/conv",
-            because("sample.stored_as_float16"),
-            _store_as_float16,
-        ),
+        Fault("overflow", "gate/conv", because("sample.stored_as_float16"), _store_as_float16),
         Fault(
             "wrong-scale",
             "local/conv1local/conv1_relu",
@@ -97,7 +98,7 @@ FAULTS: dict[str, Fault] = {
             "permuted",
             "context/pool",
             because("sample.swapped"),
-            partial(corrupt_output, corruption=_swap_height_and_width),
+            partial(corrupt_output, corruption=swap_height_and_width),
         ),
     )
 }

@@ -15,15 +15,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from opdiff.core import dtypes
 from opdiff.sample import ops
 from opdiff.sample.graph import DeviceOp, Port, SampleNetwork
 from opdiff.sample.network_builder import Conv, Layer, NetworkBuilder, Wire
 
 if TYPE_CHECKING:
-    from opdiff.core.codes import AnyArray
     from opdiff.sample.graph import Kernel
 
 IMAGE = "images"
@@ -51,7 +48,9 @@ def build() -> SampleNetwork:
     (x,) = net.apply(Layer("concat", "ConcatD", ops.concat, (sum(part.width for part in parts),)), *parts)
     x = net.hard_swish(net.conv(x, "merge/conv", Conv(64, size=1)), "merge/hswish")
     results = _head(net, x)
-    return SampleNetwork(_image(), IMAGE, tuple(net.golden), tuple(map(_with_stream, net.device)), results)
+    return SampleNetwork(
+        ops.wave_image(_SEED, 32), IMAGE, tuple(net.golden), tuple(map(_with_stream, net.device)), results
+    )
 
 
 def _residual(net: NetworkBuilder, x: Wire, name: str, channels: int) -> Wire:
@@ -120,12 +119,3 @@ def _head(net: NetworkBuilder, x: Wire) -> tuple[Port, ...]:
 def _with_stream(op: DeviceOp) -> DeviceOp:
     """The gate is independent of its neighbours and runs in a stream of its own."""
     return replace(op, stream=_SIDE_STREAM) if op.name.startswith("gate/") else op
-
-
-def _image() -> AnyArray:
-    """Waves of different lengths and directions plus noise, in the range of normalized pixels."""
-    noise = np.random.default_rng(_SEED).normal(0, 0.2, (1, 3, 32, 32))
-    y, x = np.indices((32, 32)) / 32
-    waves = np.stack([np.sin(7 * x + 3 * y), np.cos(5 * y - 9 * x), np.sin(11 * x * y)])
-    image: AnyArray = (noise + waves).astype(np.float32)
-    return image

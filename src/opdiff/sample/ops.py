@@ -1,4 +1,4 @@
-"""Kernels of the sample network: plain numpy in float64 on batches of channels-first images."""
+"""Kernels of the sample network: plain numpy in float64 on batches of channels-first images; and its image."""
 
 from __future__ import annotations
 
@@ -176,3 +176,12 @@ def quantize(x: AnyArray, scale: float) -> AnyArray:
 def dequantize(x: AnyArray, scale: AnyArray, bias: AnyArray) -> AnyArray:
     """Sums of quantization steps as numbers, with one scale and bias per channel."""
     return x * scale.reshape(1, -1, 1, 1) + bias.reshape(1, -1, 1, 1)
+
+
+def wave_image(seed: int, side: int, offsets: tuple[float, float, float] = (0, 0, 0)) -> AnyArray:
+    """Waves of different lengths and directions plus noise, in the range of normalized pixels; offsets by channel."""
+    noise = np.random.default_rng(seed).normal(0, 0.2, (1, 3, side, side))
+    y, x = np.indices((side, side)) / side
+    waves = np.stack([np.sin(7 * x + 3 * y), np.cos(5 * y - 9 * x), np.sin(11 * x * y)])
+    image: AnyArray = (noise + (waves + np.reshape(offsets, (3, 1, 1)))).astype(np.float32)
+    return image

@@ -50,10 +50,9 @@ class QuantOp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Wire:
-    """A tensor between layers in all forms; `original` and `quantized` are ports of operators of these models."""
+    """A tensor between layers in all forms; original and quantized model have it under the same name."""
 
     original: Port
-    quantized: Port
     fusion_off: Port
     fusion_on: Port
     width: int
@@ -82,8 +81,8 @@ class ChainForms:
 
 def build_chain(scale_factors: Mapping[str, float] | None = None) -> ChainForms:
     """Return all forms of the network; the calibrated scales of these layers are multiplied by the factors."""
-    builder = _Builder(_image(), scale_factors or {})
-    x = builder.store(_Wire(Port(IMAGE), Port(IMAGE), Port(IMAGE), Port(IMAGE), 3))
+    builder = _Builder(ops.wave_image(_SEED, _SIDE, (0, 0.5, -0.4)), scale_factors or {})
+    x = builder.store(_Wire(Port(IMAGE), Port(IMAGE), Port(IMAGE), 3))
     x = builder.conv(x, "stem", 16)
     for block in ("block1", "block2"):
         inner = builder.quantized_conv(builder.quantized_conv(x, f"{block}/conv1"), f"{block}/conv2")
@@ -110,21 +109,15 @@ class _Builder:
             op = DeviceOp(name, op_type, (x.fusion_off,), ops.identity, (Output(dtypes.FLOAT16, layout),))
             self.forms.fusion_off.append(op)
             self.forms.fusion_on.append(op)
-            x = _Wire(x.original, x.quantized, Port(name), Port(name), x.width)
+            x = _Wire(x.original, Port(name), Port(name), x.width)
         return x
 
     def conv(self, x: _Wire, name: str, channels: int) -> _Wire:
-        """Add a convolution in float16 with its activation, which fusion joins."""
+        """Add a convolution in float16 with its activation."""
         weight, bias = self._conv_weights(x.width, channels)
-        relu = f"{name}_relu"
-        self._original(name, partial(ops.conv, weight=weight, bias=bias), (x.original,), (x.quantized,), "Convolution")
-        self._original(relu, ops.relu, (Port(name),), (Port(name),), "ReLU")
+        self._add_unchanged(name, "Convolution", partial(ops.conv, weight=weight, bias=bias), x.original)
         consts = (_const(f"{name}_weight", weight, "FRACTAL_Z"), _const(f"{name}_bias", bias, "ND"))
-        off = self._emit_off(name, "Conv2D", (x.fusion_off,), ops.conv, consts=consts)
-        off = self._emit_off(relu, "Relu", (off,), ops.relu)
-        kernel = partial(ops.conv, activation=ops.relu)
-        on = self._emit_on((name, relu), "Conv2D", (x.fusion_on,), kernel, consts=consts)
-        return _Wire(Port(relu), Port(relu), off, on, channels)
+        return self._add_relu(_device_op((name,), "Conv2D", (x.fusion_off,), ops.conv, consts=consts), (x,), channels)
 
     def quantized_conv(self, x: _Wire, name: str) -> _Wire:
         """Add an 8-bit convolution with its activation; fusion joins convolution, dequantization and activation."""
@@ -137,63 +130,67 @@ class _Builder:
         whole: AnyArray = np.rint(weight / steps.reshape(-1, 1, 1, 1))
         to_int8 = partial(ops.quantize, scale=scale)
         to_float = partial(ops.dequantize, scale=scale * steps, bias=bias)
-        self._add_quantized(QuantOp(quant, "Quant", (x.quantized,), (name,)), to_int8)
+        self._add_quantized(QuantOp(quant, "Quant", (x.original,), (name,)), to_int8)
         self._add_quantized(QuantOp(name, "Convolution", (Port(quant),), (name,)), partial(ops.conv, weight=whole))
         self._add_quantized(QuantOp(dequant, "DeQuant", (Port(name),), (name,), Port(name)), to_float)
         self._add_quantized(QuantOp(relu, "ReLU", (Port(dequant),), (relu,), Port(relu)), ops.relu)
         consts = (Const(f"{name}_weight", whole.astype(np.int8), dtypes.INT8, "FRACTAL_Z"),)
-        off = self._emit_off(quant, "AscendQuant", (x.fusion_off,), to_int8, _INT8)
-        off = self._emit_off(name, "Conv2D", (off,), ops.conv, _INT32, consts)
-        off = self._emit_off(dequant, "AscendDequant", (off,), to_float)
-        off = self._emit_off(relu, "Relu", (off,), ops.relu)
-        on = self._emit_on((quant,), "AscendQuant", (x.fusion_on,), to_int8, _INT8)
-        fused = partial(_conv_dequant_relu, to_float)
-        on = self._emit_on((name, dequant, relu), "Conv2D", (on,), fused, consts=consts)
-        return _Wire(Port(relu), Port(relu), off, on, x.width)
+        self.forms.fusion_off += [
+            _device_op((quant,), "AscendQuant", (x.fusion_off,), to_int8, _INT8),
+            _device_op((name,), "Conv2D", (Port(quant),), ops.conv, _INT32, consts),
+            _device_op((dequant,), "AscendDequant", (Port(name),), to_float),
+            _device_op((relu,), "Relu", (Port(dequant),), ops.relu),
+        ]
+        kernel = partial(_conv_dequant_relu, to_float)
+        fused = _device_op((name, dequant, relu), "Conv2D", (Port(quant),), kernel, consts=consts)
+        self.forms.fusion_on += [_device_op((quant,), "AscendQuant", (x.fusion_on,), to_int8, _INT8), fused]
+        return _Wire(Port(relu), Port(relu), Port(fused.name), x.width)
 
     def add(self, x: _Wire, y: _Wire, name: str) -> _Wire:
-        """Add a sum with its activation, which fusion joins."""
-        relu = f"{name}_relu"
-        self._original(name, ops.add, (x.original, y.original), (x.quantized, y.quantized), "Eltwise")
-        self._original(relu, ops.relu, (Port(name),), (Port(name),), "ReLU")
-        off = self._emit_off(name, "Add", (x.fusion_off, y.fusion_off), ops.add)
-        off = self._emit_off(relu, "Relu", (off,), ops.relu)
-        kernel = partial(ops.add, activation=ops.relu)
-        on = self._emit_on((name, relu), "Add", (x.fusion_on, y.fusion_on), kernel)
-        return _Wire(Port(relu), Port(relu), off, on, x.width)
+        """Add a sum with its activation."""
+        self._add_unchanged(name, "Eltwise", ops.add, x.original, y.original)
+        return self._add_relu(_device_op((name,), "Add", (x.fusion_off, y.fusion_off), ops.add), (x, y), x.width)
 
     def pool(self, x: _Wire, name: str) -> _Wire:
         """Add a pooling."""
-        self._original(name, ops.max_pool, (x.original,), (x.quantized,), "Pooling")
-        off = self._emit_off(name, "MaxPoolV3", (x.fusion_off,), ops.max_pool)
-        on = self._emit_on((name,), "MaxPoolV3", (x.fusion_on,), ops.max_pool)
-        return _Wire(Port(name), Port(name), off, on, x.width)
+        self._add_unchanged(name, "Pooling", ops.max_pool, x.original)
+        return self._add_alone(_device_op((name,), "MaxPoolV3", (x.fusion_off,), ops.max_pool), x, x.width)
 
     def flatten(self, x: _Wire, name: str) -> _Wire:
         """Add one row for each image."""
-        self._original(name, ops.flatten, (x.original,), (x.quantized,), "Flatten")
-        off = self._emit_off(name, "Flatten", (x.fusion_off,), ops.flatten, _MATRIX)
-        on = self._emit_on((name,), "Flatten", (x.fusion_on,), ops.flatten, _MATRIX)
-        return _Wire(Port(name), Port(name), off, on, x.width * _SIDE * _SIDE)
+        self._add_unchanged(name, "Flatten", ops.flatten, x.original)
+        op = _device_op((name,), "Flatten", (x.fusion_off,), ops.flatten, _MATRIX)
+        return self._add_alone(op, x, x.width * _SIDE * _SIDE)
 
     def dense(self, x: _Wire, name: str, columns: int) -> _Wire:
         """Add a fully connected layer in float16."""
         weight = self._random.normal(0, sqrt(2 / x.width), (x.width, columns))
         bias = self._random.normal(0, 0.1, columns)
-        self._original(
-            name, partial(ops.dense, weight=weight, bias=bias), (x.original,), (x.quantized,), "InnerProduct"
-        )
+        self._add_unchanged(name, "InnerProduct", partial(ops.dense, weight=weight, bias=bias), x.original)
         consts = (_const(f"{name}_weight", weight, "ND"), _const(f"{name}_bias", bias, "ND"))
-        off = self._emit_off(name, "MatMulV2", (x.fusion_off,), ops.dense, _MATRIX, consts)
-        on = self._emit_on((name,), "MatMulV2", (x.fusion_on,), ops.dense, _MATRIX, consts)
-        return _Wire(Port(name), Port(name), off, on, columns)
+        op = _device_op((name,), "MatMulV2", (x.fusion_off,), ops.dense, _MATRIX, consts)
+        return self._add_alone(op, x, columns)
 
-    def _original(
-        self, name: str, kernel: Kernel, original: tuple[Port, ...], quantized: tuple[Port, ...], op_type: str
-    ) -> None:
+    def _add_alone(self, op: DeviceOp, x: _Wire, width: int) -> _Wire:
+        """Add an operator of the device that fusion does not change."""
+        self.forms.fusion_off.append(op)
+        self.forms.fusion_on.append(replace(op, inputs=(x.fusion_on,)))
+        return _Wire(Port(op.name), Port(op.name), Port(op.name), width)
+
+    def _add_relu(self, op: DeviceOp, inputs: tuple[_Wire, ...], width: int) -> _Wire:
+        """Add an operator of the device with its activation, which fusion joins."""
+        relu = f"{op.name}_relu"
+        self._add_unchanged(relu, "ReLU", ops.relu, Port(op.name))
+        self.forms.fusion_off += [op, _device_op((relu,), "Relu", (Port(op.name),), ops.relu)]
+        kernel, ports = partial(op.kernel, activation=ops.relu), tuple(wire.fusion_on for wire in inputs)
+        fused = _device_op((op.name, relu), op.type, ports, kernel, consts=op.consts)
+        self.forms.fusion_on.append(fused)
+        return _Wire(Port(relu), Port(relu), Port(fused.name), width)
+
+    def _add_unchanged(self, name: str, op_type: str, kernel: Kernel, *inputs: Port) -> None:
         """Add an operator that quantization does not change."""
-        self._add_original(name, kernel, original)
-        self._add_quantized(QuantOp(name, op_type, quantized, (name,), Port(name)), kernel)
+        self._add_original(name, kernel, inputs)
+        self._add_quantized(QuantOp(name, op_type, inputs, (name,), Port(name)), kernel)
 
     def _add_original(self, name: str, kernel: Kernel, inputs: tuple[Port, ...]) -> None:
         self.forms.original.append(GoldenOp(name, inputs, kernel))
@@ -203,37 +200,23 @@ class _Builder:
         self.forms.quant_rules.append(op)
         self.forms.quantized.append(GoldenOp(op.name, op.inputs, kernel))
 
-    def _emit_off(
-        self,
-        name: str,
-        op_type: str,
-        inputs: tuple[Port, ...],
-        kernel: Kernel,
-        stored: Output = _FEATURES,
-        consts: tuple[Const, ...] = (),
-    ) -> Port:
-        outputs = (replace(stored, origin=Port(name)),)
-        self.forms.fusion_off.append(DeviceOp(name, op_type, inputs, kernel, outputs, consts, (name,)))
-        return Port(name)
-
-    def _emit_on(
-        self,
-        originals: tuple[str, ...],
-        op_type: str,
-        inputs: tuple[Port, ...],
-        kernel: Kernel,
-        stored: Output = _FEATURES,
-        consts: tuple[Const, ...] = (),
-    ) -> Port:
-        name, outputs = "".join(originals), (replace(stored, origin=Port(originals[-1])),)
-        op = DeviceOp(name, op_type, inputs, kernel, outputs, consts, originals)
-        buffer_pass = _FUSION_PASSES[op_type] if len(originals) > 1 else ""
-        self.forms.fusion_on.append(replace(op, buffer_pass=buffer_pass))
-        return Port(name)
-
     def _conv_weights(self, width: int, channels: int) -> tuple[AnyArray, AnyArray]:
         weight = self._random.normal(0, sqrt(2 / (width * 9)), (channels, width, 3, 3))
         return weight, self._random.normal(0, 0.1, channels)
+
+
+def _device_op(
+    originals: tuple[str, ...],
+    op_type: str,
+    inputs: tuple[Port, ...],
+    kernel: Kernel,
+    stored: Output = _FEATURES,
+    consts: tuple[Const, ...] = (),
+) -> DeviceOp:
+    """Return the operator of the device that computes an original operator, or several that are fused."""
+    outputs = (replace(stored, origin=Port(originals[-1])),)
+    fusion_pass = _FUSION_PASSES[op_type] if len(originals) > 1 else ""
+    return DeviceOp("".join(originals), op_type, inputs, kernel, outputs, consts, originals, buffer_pass=fusion_pass)
 
 
 def _conv_dequant_relu(to_float: Kernel, x: AnyArray, weight: AnyArray) -> AnyArray:
@@ -242,11 +225,3 @@ def _conv_dequant_relu(to_float: Kernel, x: AnyArray, weight: AnyArray) -> AnyAr
 
 def _const(name: str, array: AnyArray, layout: str) -> Const:
     return Const(name, rounded(array, dtypes.FLOAT16), dtypes.FLOAT16, layout)
-
-
-def _image() -> AnyArray:
-    noise = np.random.default_rng(_SEED).normal(0, 0.2, (1, 3, _SIDE, _SIDE))
-    y, x = np.indices((_SIDE, _SIDE)) / _SIDE
-    waves = np.stack([np.sin(7 * x + 3 * y), 0.5 + np.cos(5 * y - 9 * x), np.sin(11 * x * y) - 0.4])
-    image: AnyArray = (noise + waves).astype(np.float32)
-    return image

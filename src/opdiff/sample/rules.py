@@ -56,7 +56,7 @@ def _const(const: Const, run: DeviceRun) -> Json:
 def _device_op(op: DeviceOp, run: DeviceRun) -> Json:
     outputs = [_output(run.features[port], output) for port, output in zip(op.ports, op.outputs, strict=True)]
     inputs = [*op.inputs, *(Port(const.name) for const in op.consts)]
-    attrs = [*_fusion_attrs(op), *(_attr(key, _value(value)) for key, value in op.attributes.items())]
+    attrs = [*_fusion_attrs(op), *(attr(key, _value(value)) for key, value in op.attributes.items())]
     described = _op(op.name, op.type, op.originals, outputs, attrs)
     tensors = [*(run.features[port] for port in op.inputs), *(run.weights[const.name] for const in op.consts)]
     return described | {
@@ -72,8 +72,8 @@ def _op(
     outputs: Sequence[Json] = (),
     attrs: Sequence[Json] = (),
 ) -> Json:
-    names = _attr("_datadump_original_op_names", _strings(originals))
-    kernel = _attr("_ge_attr_op_kernel_lib_name", {"s": "AIcoreEngine"})
+    names = attr("_datadump_original_op_names", _strings(originals))
+    kernel = attr("_ge_attr_op_kernel_lib_name", {"s": "AIcoreEngine"})
     described: Json = {"name": name, "type": op_type, "attr": [kernel, names, *attrs]}
     return described | {"output_desc": list(outputs)} if outputs else described
 
@@ -81,16 +81,17 @@ def _op(
 def _fusion_attrs(op: DeviceOp) -> list[Json]:
     attrs = []
     if op.is_part:
-        attrs.append(_attr("_datadump_is_multiop", {"b": True}))
+        attrs.append(attr("_datadump_is_multiop", {"b": True}))
     if op.graph_pass:
-        attrs.append(_attr("pass_name", _strings((op.graph_pass,))))
+        attrs.append(attr("pass_name", _strings((op.graph_pass,))))
     if op.buffer_pass:
-        attrs.append(_attr("pass_name_ub", {"s": op.buffer_pass}))
+        attrs.append(attr("pass_name_ub", {"s": op.buffer_pass}))
     return attrs
 
 
 def _output(tensor: EncodedTensor, output: Output) -> Json:
-    return _tensor(tensor, [*_origin_attrs(tensor, output.origin), *_shape_attrs(tensor)])
+    origin = origin_attrs(output.origin, _origin_layout(tensor.origin_shape)) if output.origin else []
+    return _tensor(tensor, [*origin, *_shape_attrs(tensor)])
 
 
 def _tensor(tensor: EncodedTensor, attrs: list[Json]) -> Json:
@@ -102,19 +103,18 @@ def _tensor(tensor: EncodedTensor, attrs: list[Json]) -> Json:
     }
 
 
-def _origin_attrs(tensor: EncodedTensor, origin: Port | None) -> list[Json]:
-    if origin is None:
-        return []
+def origin_attrs(origin: Port, layout: str) -> list[Json]:
+    """Return the attributes that name the original tensor of an output."""
     return [
-        _attr("_datadump_origin_name", {"s": origin.op}),
-        _attr("_datadump_origin_output_index", {"i": origin.index}),
-        _attr("_datadump_origin_format", {"s": _origin_layout(tensor.origin_shape)}),
+        attr("_datadump_origin_name", {"s": origin.op}),
+        attr("_datadump_origin_output_index", {"i": origin.index}),
+        attr("_datadump_origin_format", {"s": layout}),
     ]
 
 
 def _shape_attrs(tensor: EncodedTensor) -> list[Json]:
     shape = {"list": {"i": list(tensor.origin_shape), "val_type": 2}}
-    return [_attr("origin_format", {"s": _origin_layout(tensor.origin_shape)}), _attr("origin_shape", shape)]
+    return [attr("origin_format", {"s": _origin_layout(tensor.origin_shape)}), attr("origin_shape", shape)]
 
 
 def _origin_layout(shape: Shape) -> str:
@@ -133,5 +133,6 @@ def _value(value: float | str | tuple[int, ...]) -> Json:
     return {keys[type(value)]: value}
 
 
-def _attr(key: str, value: Json) -> Json:
+def attr(key: str, value: Json) -> Json:
+    """Return an attribute."""
     return {"key": key, "value": value}

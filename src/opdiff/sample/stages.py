@@ -11,22 +11,22 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Reason, because
-from opdiff.sample.directory import encode_json, write_files
-from opdiff.sample.faults import corrupt_output
+from opdiff.sample.directory import encode_json, golden_files, target_files, write_files
+from opdiff.sample.faults import corrupt_output, require_known, swap_height_and_width
 from opdiff.sample.graph import SampleNetwork
 from opdiff.sample.quantized_network import IMAGE, build_chain
+from opdiff.sample.rules import attr, origin_attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
     from typing import Any
 
     from opdiff.core.codes import AnyArray
+    from opdiff.sample.faults import Corruption
     from opdiff.sample.graph import DeviceOp, GoldenOp
     from opdiff.sample.quantized_network import ChainForms, QuantOp
 
-    Corruption = Callable[[AnyArray], AnyArray]
     Json = dict[str, Any]
 
 _ORIGINAL, _QUANTIZED, _FUSION_OFF, _FUSION_ON, _NEXT = (
@@ -81,9 +81,7 @@ def write_stage_sample(directory: str, faults: Collection[str] = ("conversion",)
     Raises:
         UsageError: there is no such fault.
     """
-    for name in faults:
-        if name not in STAGE_FAULTS:
-            raise UsageError(because("sample.no_such_fault", name=name, names=tuple(STAGE_FAULTS)))
+    require_known(faults, STAGE_FAULTS)
     write_files(directory, make_stages(faults))
     parts = (_ORIGINAL, _QUANTIZED, _FUSION_OFF, _FUSION_ON, _NEXT, _QUANT_RULES, _OFF_RULES, _ON_RULES)
     return StageSample(*(os.path.join(directory, part) for part in parts))
@@ -95,7 +93,7 @@ def make_stages(faults: Collection[str]) -> dict[str, bytes]:
     forms = build_chain(factors)
     off, on = forms.fusion_off, forms.fusion_on
     if "conversion" in faults:
-        off, on = _corrupted(off, "conversion", _swapped), _corrupted(on, "conversion", _swapped)
+        off, on = (_corrupted(ops, "conversion", swap_height_and_width) for ops in (off, on))
     if "fusion" in faults:
         on = _corrupted(on, "fusion", _scaled)
     following = _corrupted(on, "version", _scaled) if "version" in faults else on
@@ -105,7 +103,7 @@ def make_stages(faults: Collection[str]) -> dict[str, bytes]:
         **_device_files(forms, off, _FUSION_OFF, _OFF_RULES),
         **_device_files(forms, on, _FUSION_ON, _ON_RULES),
         **_device_files(forms, following, _NEXT, _ON_RULES),
-        _QUANT_RULES: encode_json(quant_json(forms)),
+        _QUANT_RULES: encode_json(_quant_json(forms.quant_rules)),
     }
 
 
@@ -116,49 +114,24 @@ def _corrupted(ops: Sequence[DeviceOp], step: str, corruption: Corruption) -> li
     return [corrupt_output(op, corruption) if op.name == last else op for op in ops]
 
 
-def _swapped(x: AnyArray) -> AnyArray:
-    return x.swapaxes(2, 3)
-
-
 def _scaled(x: AnyArray) -> AnyArray:
     return 1.25 * x
 
 
 def _array_files(forms: ChainForms, ops: Sequence[GoldenOp], folder: str) -> dict[str, bytes]:
-    from opdiff.sample.golden import npy_files, run_golden
-
-    network = SampleNetwork(forms.image, IMAGE, tuple(ops), (), ())
-    return {f"{folder}/{name}": content for name, content in npy_files(run_golden(network)).items()}
+    return golden_files(SampleNetwork(forms.image, IMAGE, tuple(ops), (), ()), folder)
 
 
 def _device_files(forms: ChainForms, ops: Sequence[DeviceOp], folder: str, rules: str) -> dict[str, bytes]:
-    from opdiff.sample.device import dump_files, run_device
-    from opdiff.sample.rules import rule_json
-
-    network = SampleNetwork(forms.image, IMAGE, (), tuple(ops), ops[-1].ports)
-    run = run_device(network)
-    files = {f"{folder}/{name}": content for name, content in dump_files(network, run).items()}
-    return files | {rules: encode_json(rule_json(network, run))}
+    return target_files(SampleNetwork(forms.image, IMAGE, (), tuple(ops), ops[-1].ports), folder, rules)
 
 
-def quant_json(forms: ChainForms) -> Json:
+def _quant_json(quant_ops: Sequence[QuantOp]) -> Json:
     """Return the quantization file."""
-    return {"name": "sample", "graph": [{"name": "sample_quantized", "op": list(_quant_ops(forms.quant_rules))}]}
-
-
-def _quant_ops(ops: Sequence[QuantOp]) -> Iterator[Json]:
-    yield {"name": IMAGE, "type": "Input"}
-    for op in ops:
-        attr = [{"key": "_datadump_original_op_names", "value": {"list": {"s": list(op.originals)}}}]
-        described: Json = {"name": op.name, "type": op.type, "input": [str(port) for port in op.inputs], "attr": attr}
-        if op.origin is not None:
-            described["output_desc"] = [{"attr": _origin_attrs(op.origin.op, op.origin.index)}]
-        yield described
-
-
-def _origin_attrs(name: str, index: int) -> list[Json]:
-    return [
-        {"key": "_datadump_origin_name", "value": {"s": name}},
-        {"key": "_datadump_origin_output_index", "value": {"i": index}},
-        {"key": "_datadump_origin_format", "value": {"s": "NCHW"}},
-    ]
+    described: list[Json] = [{"name": IMAGE, "type": "Input"}]
+    for op in quant_ops:
+        attrs = [attr("_datadump_original_op_names", {"list": {"s": list(op.originals)}})]
+        item: Json = {"name": op.name, "type": op.type, "input": [str(port) for port in op.inputs], "attr": attrs}
+        outputs = {"output_desc": [{"attr": origin_attrs(op.origin, "NCHW")}]} if op.origin else {}
+        described.append(item | outputs)
+    return {"name": "sample", "graph": [{"name": "sample_quantized", "op": described}]}

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.tensor import Shape
 
+    Indexer = Callable[[Shape, "_Tiling"], tuple[Shape, "Index"]]
+
 Index = tuple["AnyArray", ...]
 
 
@@ -67,56 +69,34 @@ def _ceil(extent: int, size: int) -> int:
     return -(-extent // size)
 
 
-def _nc1hwc0(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
-    n, c, h, w = shape
-    i, j, y, x = np.indices(shape, sparse=True)
-    return (n, _ceil(c, tiling.c0), h, w, tiling.c0), (i, j // tiling.c0, y, x, j % tiling.c0)
+def _tiled_channels(axes: str, order: str, c0: int | None = None) -> Indexer:
+    """Return the indexer of a layout with tiled channels.
+
+    `order` names the stored axes by labels of `axes`; 1 stands for the tiles of channels, 0 for the channels of a tile.
+    """
+
+    def index(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
+        size = c0 or tiling.c0
+        extents = dict(zip(axes, shape, strict=True))
+        at = dict(zip(axes, np.indices(shape, sparse=True), strict=True))
+        extents |= {"1": _ceil(extents["C"], size), "0": size}
+        at |= {"1": at["C"] // size, "0": at["C"] % size}
+        return tuple(extents[label] for label in order), tuple(at[label] for label in order)
+
+    return index
 
 
-def _nc1hwc0_c04(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
-    return _nc1hwc0(shape, _Tiling(4, tiling.n0, tiling.groups))
+def _tiled_matrix(*, columns_first: bool) -> Indexer:
+    """Return the indexer of a layout with tiles of the last two axes, in the order of columns or of rows."""
 
+    def index(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
+        *lead, rows, columns = shape
+        *at, r, c = np.indices(shape, sparse=True)
+        tiles = [(_ceil(rows, tiling.n0), r // tiling.n0), (_ceil(columns, tiling.c0), c // tiling.c0)]
+        (extent1, at1), (extent2, at2) = reversed(tiles) if columns_first else tiles
+        return (*lead, extent1, extent2, tiling.n0, tiling.c0), (*at, at1, at2, r % tiling.n0, c % tiling.c0)
 
-def _ndc1hwc0(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
-    n, c, d, h, w = shape
-    i, j, z, y, x = np.indices(shape, sparse=True)
-    return (n, d, _ceil(c, tiling.c0), h, w, tiling.c0), (i, z, j // tiling.c0, y, x, j % tiling.c0)
-
-
-def _nhwc1c0(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
-    n, c, h, w = shape
-    i, j, y, x = np.indices(shape, sparse=True)
-    return (n, h, w, _ceil(c, tiling.c0), tiling.c0), (i, y, x, j // tiling.c0, j % tiling.c0)
-
-
-def _c1hwnc0(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
-    n, c, h, w = shape
-    i, j, y, x = np.indices(shape, sparse=True)
-    return (_ceil(c, tiling.c0), h, w, n, tiling.c0), (j // tiling.c0, y, x, i, j % tiling.c0)
-
-
-def _c1hwncoc0(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
-    n, c, h, w = shape
-    i, j, y, x = np.indices(shape, sparse=True)
-    return (_ceil(c, tiling.c0), h, w, n, tiling.c0, tiling.c0), (j // tiling.c0, y, x, i, j % tiling.c0, j % tiling.c0)
-
-
-def _fractal_nz(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
-    *lead, rows, columns = shape
-    *at, r, c = np.indices(shape, sparse=True)
-    return (
-        (*lead, _ceil(columns, tiling.c0), _ceil(rows, tiling.n0), tiling.n0, tiling.c0),
-        (*at, c // tiling.c0, r // tiling.n0, r % tiling.n0, c % tiling.c0),
-    )
-
-
-def _fractal_zz(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
-    *lead, rows, columns = shape
-    *at, r, c = np.indices(shape, sparse=True)
-    return (
-        (*lead, _ceil(rows, tiling.n0), _ceil(columns, tiling.c0), tiling.n0, tiling.c0),
-        (*at, r // tiling.n0, c // tiling.c0, r % tiling.n0, c % tiling.c0),
-    )
+    return index
 
 
 def _fractal_z(shape: Shape, tiling: _Tiling) -> tuple[Shape, Index]:
@@ -175,15 +155,15 @@ _PLAIN: dict[str, str] = {
     "NCDHW": "NCDHW", "NDHWC": "NCDHW", "DHWCN": "NCDHW", "DHWNC": "NCDHW",
 }  # fmt: skip
 
-_INDEXERS: dict[str, Callable[[Shape, _Tiling], tuple[Shape, Index]]] = {
-    "NC1HWC0": _nc1hwc0,
-    "NC1HWC0_C04": _nc1hwc0_c04,
-    "NDC1HWC0": _ndc1hwc0,
-    "NHWC1C0": _nhwc1c0,
-    "C1HWNC0": _c1hwnc0,
-    "C1HWNCoC0": _c1hwncoc0,
-    "FRACTAL_NZ": _fractal_nz,
-    "FRACTAL_ZZ": _fractal_zz,
+_INDEXERS: dict[str, Indexer] = {
+    "NC1HWC0": _tiled_channels("NCHW", "N1HW0"),
+    "NC1HWC0_C04": _tiled_channels("NCHW", "N1HW0", c0=4),
+    "NDC1HWC0": _tiled_channels("NCDHW", "ND1HW0"),
+    "NHWC1C0": _tiled_channels("NCHW", "NHW10"),
+    "C1HWNC0": _tiled_channels("NCHW", "1HWN0"),
+    "C1HWNCoC0": _tiled_channels("NCHW", "1HWN00"),
+    "FRACTAL_NZ": _tiled_matrix(columns_first=True),
+    "FRACTAL_ZZ": _tiled_matrix(columns_first=False),
     "FRACTAL_Z": _fractal_z,
     "FRACTAL_Z_C04": _fractal_z_c04,
     "FRACTAL_Z_3D": _fractal_z_3d,

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from onnx import TensorProto
 
 from command_line import run
 from dump_files import add, dump, tensor
+from made_dumps import rule, rule_file
 from onnx_models import files_of, golden, graph, model, node, value, weight, write
 from opdiff.core.errors import InputError
 from opdiff.workflows.golden import pipeline
@@ -33,22 +35,20 @@ def small_model(folder: Path, name: str = "m.onnx") -> Path:
     return write(folder / name, model(nodes, [value("x", ["N", 3])]))
 
 
-def test_a_directory_with_files_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "g").mkdir()
-    (tmp_path / "g" / "old.npy").write_bytes(b"")
+def test_only_an_empty_directory_is_filled(tmp_path: Path) -> None:
+    old = tmp_path / "g" / "old.npy"
+    old.parent.mkdir()
+    old.write_bytes(b"")
     with pytest.raises(InputError, match=r"holds old\.npy already; give a new or empty directory"):
         golden(small_model(tmp_path), tmp_path / "g", inputs={"": X})
     assert os.listdir(tmp_path / "g") == ["old.npy"]
-
-
-def test_an_empty_directory_is_filled(tmp_path: Path) -> None:
-    (tmp_path / "g").mkdir()
+    old.unlink()
     golden(small_model(tmp_path), tmp_path / "g", inputs={"": X})
     assert files_of(tmp_path / "g").keys() == {"x.0", "conv1.0", "relu1.0"}
 
 
 def test_a_full_disk_is_noticed_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "free_disk_nbytes", lambda _folder: 40)
+    monkeypatch.setattr("shutil.disk_usage", lambda _folder: SimpleNamespace(free=40))
     with pytest.raises(InputError, match="its results take 48 B, but only 40 B are free"):
         golden(small_model(tmp_path), tmp_path / "g", inputs={"": X})
     assert not (tmp_path / "g").exists()
@@ -86,14 +86,6 @@ def test_an_interrupt_ends_the_run_and_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "g").exists()
 
 
-def test_second_names_are_links(tmp_path: Path) -> None:
-    nodes = [node("Mul", "x x", "a", "fc.fakedequant.mul"), node("Neg", "a", "y", "neg")]
-    golden(write(tmp_path / "m.onnx", model(nodes)), tmp_path / "g", inputs={"": X})
-    paths = list((tmp_path / "g").glob("fc*.npy"))
-    assert len(paths) == 3
-    assert len({path.stat().st_ino for path in paths}) == 1
-
-
 def test_the_manifest_says_what_was_run(tmp_path: Path) -> None:
     path = small_model(tmp_path)
     golden(path, tmp_path / "g", inputs={"x": X}, until="conv1")
@@ -111,24 +103,22 @@ def test_the_manifest_says_what_was_run(tmp_path: Path) -> None:
 # Rules
 
 
-def rule_file(folder: Path, *operators: dict[str, Any], command: str = "") -> str:
+def write_rules(folder: Path, *operators: dict[str, Any], command: str = "") -> str:
     attributes = [{"key": "atc_cmdline", "value": {"s": command}}] if command else []
     path = folder / "rules.json"
-    path.write_text(json.dumps({"name": "m", "graph": [{"name": "g", "op": list(operators)}], "attr": attributes}))
+    path.write_text(json.dumps({**rule_file(*operators), "attr": attributes}))
     return str(path)
 
 
-def operator(name: str, op_type: str = "Conv2D", originals: tuple[str, ...] = (), shape: tuple[int, ...] = ()) -> Any:
-    attributes = [{"key": "_datadump_original_op_names", "value": {"list": {"s": list(originals)}}}]
-    return {"name": name, "type": op_type, "attr": attributes, "output_desc": [{"shape": {"dim": list(shape)}}]}
+INPUT = rule("x", "Data", originals=("x",), outputs=({"shape": {"dim": [4, 3]}},))
 
 
 def test_rules_tell_shapes_and_names_that_the_model_lacks(tmp_path: Path) -> None:
-    rules = rule_file(
+    rules = write_rules(
         tmp_path,
-        operator("x", "Data", ("x",), (4, 3)),
-        operator("conv1relu1", originals=("conv1", "relu1")),
-        operator("pool", originals=("pool_3",)),
+        INPUT,
+        rule("conv1relu1", originals=("conv1", "relu1")),
+        rule("pool", originals=("pool_3",)),
         command="atc --model=/home/me/net.onnx --framework=5",
     )
     notes: list[Reason] = []
@@ -141,14 +131,14 @@ def test_rules_tell_shapes_and_names_that_the_model_lacks(tmp_path: Path) -> Non
 
 
 def test_rules_without_originals_ask_for_their_own_operators(tmp_path: Path) -> None:
-    operators = [{"name": name, "type": "Conv2D"} for name in ("conv1", "conv9")]
     notes: list[Reason] = []
-    golden(small_model(tmp_path), tmp_path / "g", notes, rules=rule_file(tmp_path, *operators), inputs={"": X})
+    rules = write_rules(tmp_path, rule("conv1"), rule("conv9"))
+    golden(small_model(tmp_path), tmp_path / "g", notes, rules=rules, inputs={"": X})
     assert [(note.fact("count"), note.fact("total"), note.fact("examples")) for note in notes] == [(1, 2, ("conv9",))]
 
 
 def test_aipp_is_announced_and_its_image_shape_not_used(tmp_path: Path) -> None:
-    rules = rule_file(tmp_path, operator("x", "Data", ("x",), (4, 3)), operator("x_aippconv1", originals=("conv1",)))
+    rules = write_rules(tmp_path, INPUT, rule("x_aippconv1", originals=("conv1",)))
     notes: list[Reason] = []
     golden(small_model(tmp_path), tmp_path / "g", notes, rules=rules, inputs={"": X})
     assert [note.code for note in notes] == ["golden.aipp"]
@@ -157,37 +147,30 @@ def test_aipp_is_announced_and_its_image_shape_not_used(tmp_path: Path) -> None:
 # Comparison
 
 
-@pytest.fixture
-def sides(tmp_path: Path) -> tuple[Path, Path]:
-    """A dump of the NPU, and golden data of the same model."""
+@pytest.mark.parametrize(
+    ("manifest", "command", "message"),
+    [
+        pytest.param("", "", "golden data: m.onnx (SHA-256 {digest}…), run by onnxruntime", id="origin"),
+        pytest.param(
+            "",
+            "atc --model=net.onnx",
+            "golden data was made from m.onnx, but the rules say that net.onnx was compiled",
+            id="another model",
+        ),
+        pytest.param("{", "", "the origin of the golden data is unknown", id="damaged manifest"),
+    ],
+)
+def test_compare_tells_the_origin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], manifest: str, command: str, message: str
+) -> None:
     add(tmp_path / "npu", "Conv2D.conv1.1.0.1650000000000000", dump(tensor(-X), inputs=(tensor(X),)))
-    golden(small_model(tmp_path), tmp_path / "golden", inputs={"": X})
-    return tmp_path / "npu", tmp_path / "golden"
-
-
-def test_compare_shows_the_origin(sides: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rules = rule_file(tmp_path, operator("conv1", originals=("conv1",)))
-    done = run(capsys, "compare", *sides, "-fr", rules, "-o", tmp_path / "out")
+    path = small_model(tmp_path)
+    golden(path, tmp_path / "golden", inputs={"": X})
+    if manifest:
+        (tmp_path / "golden" / "opdiff-golden.json").write_text(manifest)
+    rules = write_rules(tmp_path, rule("conv1", originals=("conv1",)), command=command)
+    done = run(capsys, "compare", tmp_path / "npu", tmp_path / "golden", "-fr", rules, "-o", tmp_path / "out")
     assert done.code == 0, done.err
-    digest = hashlib.sha256((tmp_path / "m.onnx").read_bytes()).hexdigest()[:12]
-    assert f"golden data: m.onnx (SHA-256 {digest}…), run by onnxruntime" in done.out + done.err
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    assert message.format(digest=digest) in done.out + done.err
     assert "left out" not in done.out + done.err
-
-
-def test_compare_warns_of_golden_data_of_another_model(
-    sides: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rules = rule_file(tmp_path, operator("conv1", originals=("conv1",)), command="atc --model=net.onnx")
-    done = run(capsys, "compare", *sides, "-fr", rules, "-o", tmp_path / "out")
-    assert done.code == 0, done.err
-    assert "golden data was made from m.onnx, but the rules say that net.onnx was compiled" in done.out + done.err
-
-
-def test_a_damaged_manifest_is_a_remark(
-    sides: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "golden" / "opdiff-golden.json").write_text("{")
-    rules = rule_file(tmp_path, operator("conv1", originals=("conv1",)))
-    done = run(capsys, "compare", *sides, "-fr", rules, "-o", tmp_path / "out")
-    assert done.code == 0, done.err
-    assert "the origin of the golden data is unknown" in done.out + done.err

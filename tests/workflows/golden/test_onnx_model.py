@@ -1,4 +1,4 @@
-"""Model files that are damaged, hostile or not what they should be."""
+"""Model files that are damaged, hostile or not what they should be; names of operators."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.external_data_helper import set_external_data
 
-from onnx_models import files_of, golden, model, node, weight, write
+from onnx_models import golden, graph, model, node, run_model, weight, write
 from opdiff.core import wire
 from opdiff.core.errors import InputError
-from opdiff.workflows.golden.onnx_model import parse_onnx, read_onnx
+from opdiff.workflows.golden.onnx_model import name_operators, parse_onnx, read_onnx
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,8 +82,8 @@ def external_model(location: str) -> Any:
 def test_weights_may_be_in_a_file_of_the_same_folder(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "w.bin").write_bytes(X.tobytes())
-    golden(write(tmp_path / "m.onnx", external_model("data/w.bin")), tmp_path / "g", inputs={"x": X})
-    np.testing.assert_array_equal(files_of(tmp_path / "g")["add.0"], 2 * X)
+    _, found = run_model(tmp_path, external_model("data/w.bin"), inputs={"x": X})
+    np.testing.assert_array_equal(found["add.0"], 2 * X)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_all_unknown_operators_are_listed_before_anything_runs(tmp_path: Path) -
     ]  # fmt: skip
     made = model(nodes, opsets=[helper.make_opsetid("my.ops", 1)])
     with pytest.raises(InputError, match=r"does not know: Other \(1\), my.ops.Magic \(2\); --library FILE.so may"):
-        golden(write(tmp_path / "m.onnx", made), tmp_path / "g", inputs={"x": X})
+        run_model(tmp_path, made, inputs={"x": X})
 
 
 def test_functions_of_the_model_are_known(tmp_path: Path) -> None:
@@ -124,11 +124,32 @@ def test_functions_of_the_model_are_known(tmp_path: Path) -> None:
     made = model(
         [node("Twice", "x", "y", "f", domain="my.ops")], opsets=[helper.make_opsetid("my.ops", 1)], functions=[twice]
     )
-    golden(write(tmp_path / "m.onnx", made), tmp_path / "g", inputs={"x": X})
-    np.testing.assert_array_equal(files_of(tmp_path / "g")["f.0"], 2 * X)
+    _, found = run_model(tmp_path, made, inputs={"x": X})
+    np.testing.assert_array_equal(found["f.0"], 2 * X)
 
 
 def test_deployed_models_of_amct_are_recognized(tmp_path: Path) -> None:
     made = model([node("AscendQuant", "x", "a", "fc.quant"), node("Neg", "a", "y")])
     with pytest.raises(InputError, match="it is the deployed model of AMCT: give the fake-quantized model"):
-        golden(write(tmp_path / "m.onnx", made), tmp_path / "g", inputs={"x": X})
+        run_model(tmp_path, made, inputs={"x": X})
+
+
+# Names of operators as ATC gives them
+
+
+def test_only_nameless_operators_are_counted_main_graph_first_then_breadth_first() -> None:
+    deepest = graph([node("Exp", "", "e"), node("Log", "", "l")], (), ())
+    then = graph([node("Neg", "", "n"), node("If", "", "i", then_branch=deepest), node("Abs", "", "a", "abs")], (), ())
+    otherwise, body = graph([node("Tanh", "", "t")], (), ()), graph([node("Add", "", "a")], (), ())
+    nodes = [
+        node("Conv", "x", "c", "conv"), node("Relu", "c", "r"),
+        node("If", "r", "i", "if", else_branch=otherwise, then_branch=then), node("Loop", "i", "y", body=body),
+    ]  # fmt: skip
+    found = name_operators(parse_onnx("m.onnx", model(nodes).SerializeToString()).graph)
+    assert [named.names for named in found.values()] == [
+        ("conv", "Relu_0", "if", "Loop_1"),
+        ("if_1_else_branch/Tanh_2",),
+        ("if_0_then_branch/Neg_3", "if_0_then_branch/If_4", "if_0_then_branch/abs"),
+        ("Loop_1_0_body/Add_5",),
+        ("if_0_then_branch/If_4_0_then_branch/Exp_6", "if_0_then_branch/If_4_0_then_branch/Log_7"),
+    ]

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_models import files_of, golden, graph, model, node, plain_run, value, weight, write
+from onnx_models import files_of, golden, graph, model, node, plain_run, run_model, value, weight, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,41 +43,33 @@ def reasons_of(result: Any) -> Counter[str]:
 def test_files_equal_a_plain_run(tmp_path: Path) -> None:
     data = np.random.default_rng(1).normal(size=(2, 3, 8, 8)).astype(np.float32)
     made = convnet()
-    path = write(tmp_path / "net.onnx", made)
-    result = golden(path, tmp_path / "golden", inputs={"x": data})
+    result, found = run_model(tmp_path, made, inputs={"x": data})
     tensors = plain_run(made, {"x": data})
     expected = {
         "x.0": data, "conv1.0": tensors["c"], "block_relu_1.0": tensors["r"], "pool.0": tensors["p"],
         "pool.1": tensors["i"], "Identity_0.0": tensors["j"], "Shape_1.0": tensors["s"], "split.0": tensors["o"],
         "split.1": tensors["q"],
     }  # fmt: skip
-    found = files_of(tmp_path / "golden")
     assert found.keys() == expected.keys()
     for name, array in found.items():
         np.testing.assert_array_equal(array, expected[name], strict=True)
     assert (result.files, result.nbytes) == (9, sum(array.nbytes for array in expected.values()))
-
-
-def test_all_files_have_the_same_timestamp_of_16_digits(tmp_path: Path) -> None:
-    golden(write(tmp_path / "m.onnx", model([node("Neg", "x", "y", "n")])), tmp_path / "g", inputs={"": X})
-    names = [path.name for path in (tmp_path / "g").glob("*.npy")]
-    times = {match[1] for name in names if (match := re.fullmatch(r".*\.0\.(\d{16})\.npy", name))}
-    assert len(names) == 2
-    assert len(times) == 1
+    (timestamp,) = {path.name.split(".")[-2] for path in (tmp_path / "g").glob("*.npy")}
+    assert re.fullmatch(r"\d{16}", timestamp)
 
 
 def test_absent_outputs_keep_their_number(tmp_path: Path) -> None:
     weights = [weight(name, np.ones((1, 8, 3 if name == "w" else 2), np.float32)) for name in "wr"]
     nodes = [node("LSTM", "x w r", "- h", "lstm", hidden_size=2), node("Neg", "h", "y", "last")]
     made = model(nodes, [value("x", (2, 1, 3))], weights=weights)
-    golden(write(tmp_path / "m.onnx", made), tmp_path / "g", inputs={"x": X.reshape(2, 1, 3)})
-    assert files_of(tmp_path / "g").keys() == {"x.0", "lstm.1", "last.0"}
+    _, found = run_model(tmp_path, made, inputs={"x": X.reshape(2, 1, 3)})
+    assert found.keys() == {"x.0", "lstm.1", "last.0"}
 
 
 def test_weights_that_are_listed_as_inputs_need_no_data(tmp_path: Path) -> None:
     made = model([node("Add", "x w", "y", "add")], [value("x"), value("w", (3,))], weights=[weight("w", X[0])])
-    golden(write(tmp_path / "m.onnx", made), tmp_path / "g", inputs={"": X})
-    np.testing.assert_array_equal(files_of(tmp_path / "g")["add.0"], X + X[0])
+    _, found = run_model(tmp_path, made, inputs={"": X})
+    np.testing.assert_array_equal(found["add.0"], X + X[0])
 
 
 # Names
@@ -88,14 +80,13 @@ def test_characters_of_names_are_kept_but_separators(tmp_path: Path) -> None:
     nodes = [
         node("Neg", "x" if not number else f"t{number - 1}", f"t{number}", name) for number, name in enumerate(names)
     ]
-    golden(write(tmp_path / "m.onnx", model(nodes)), tmp_path / "g", inputs={"": X})
-    assert files_of(tmp_path / "g").keys() == {"x.0", "Add@0.0", "F0::anon.0", "a_b_c_d_e.0", "卷积.0"}
+    _, found = run_model(tmp_path, model(nodes), inputs={"": X})
+    assert found.keys() == {"x.0", "Add@0.0", "F0::anon.0", "a_b_c_d_e.0", "卷积.0"}
 
 
 def test_the_first_of_two_operators_with_one_file_name_is_written(tmp_path: Path) -> None:
     nodes = [node("Neg", "x", "a", "n.1"), node("Abs", "x", "b", "n/1"), node("Add", "a b", "y", "x")]
-    result = golden(write(tmp_path / "m.onnx", model(nodes)), tmp_path / "g", inputs={"": X})
-    found = files_of(tmp_path / "g")
+    result, found = run_model(tmp_path, model(nodes), inputs={"": X})
     np.testing.assert_array_equal(found["n_1.0"], -X)
     np.testing.assert_array_equal(found["x.0"], X)
     assert [(item.name, item.reason.fact("owner")) for item in result.omitted] == [("n/1", "n.1"), ("x", "x")]
@@ -104,7 +95,7 @@ def test_the_first_of_two_operators_with_one_file_name_is_written(tmp_path: Path
 def test_long_names_are_digits_with_a_line_in_the_mapping(tmp_path: Path) -> None:
     long, with_comma = "m/" * 130, f"{'n' * 250},1"
     nodes = [node("Neg", "x", "a", long), node("Abs", "a", "y", with_comma)]
-    result = golden(write(tmp_path / "m.onnx", model(nodes)), tmp_path / "g", inputs={"": X})
+    result, _ = run_model(tmp_path, model(nodes), inputs={"": X})
     (line,) = (tmp_path / "g" / "mapping.csv").read_text().splitlines()
     short, real = line.split(",")
     assert re.fullmatch(r"\d+\.npy", short)
@@ -128,8 +119,7 @@ def test_long_names_are_digits_with_a_line_in_the_mapping(tmp_path: Path) -> Non
 def test_every_type_of_numbers_is_written(tmp_path: Path, element: int, dtype: type) -> None:
     data = np.array([[0, 1, 2], [3, 4, 5]], np.float32)
     made = model([node("Cast", "x", "c", "cast", to=element), node("Cast", "c", "y", "back", to=1)], opset=21)
-    golden(write(tmp_path / "m.onnx", made), tmp_path / "g", inputs={"": data})
-    found = files_of(tmp_path / "g")
+    _, found = run_model(tmp_path, made, inputs={"": data})
     assert found["cast.0"].dtype == dtype
     np.testing.assert_array_equal(found["cast.0"].astype(np.float32), data if dtype is not np.bool_ else data != 0)
 
@@ -140,8 +130,8 @@ def test_strings_and_sequences_are_reported(tmp_path: Path) -> None:
         node("SplitToSequence", "x", "s", "parts"),
         node("SequenceLength", "s", "y", "length"),
     ]
-    result = golden(write(tmp_path / "m.onnx", model(nodes)), tmp_path / "g", inputs={"": X})
-    assert files_of(tmp_path / "g").keys() == {"x.0", "length.0"}
+    result, found = run_model(tmp_path, model(nodes), inputs={"": X})
+    assert found.keys() == {"x.0", "length.0"}
     assert [(item.name, item.reason.fact("type")) for item in result.omitted] == [
         ("text", "tensor(string)"),
         ("parts", "seq(tensor(float))"),
@@ -156,8 +146,7 @@ def test_scalars_empty_tensors_and_shapes_that_depend_on_data(tmp_path: Path) ->
         node("Compress", "x b2", "e", "empty", axis=0),
     ]
     made = model(nodes, weights=[weight("b2", np.array([False, False]))])
-    golden(write(tmp_path / "m.onnx", made), tmp_path / "g", inputs={"": X})
-    found = files_of(tmp_path / "g")
+    _, found = run_model(tmp_path, made, inputs={"": X})
     assert {name: array.shape for name, array in found.items()} == {
         "x.0": (2, 3), "sum.0": (), "nonzero.0": (2, 6), "greater.0": (2, 3), "empty.0": (0, 3),
     }  # fmt: skip
@@ -167,17 +156,15 @@ def test_scalars_empty_tensors_and_shapes_that_depend_on_data(tmp_path: Path) ->
 def test_shapes_that_a_model_states_wrongly_do_not_matter(tmp_path: Path) -> None:
     made = model([node("Reshape", "x shape", "r", "reshape"), node("Neg", "r", "y", "neg")],
                  [value("x"), value("shape", (2,), TensorProto.INT64)], [value("y", (2, 3))])  # fmt: skip
-    data = {"x": X, "shape": np.array([3, 2])}
-    golden(write(tmp_path / "m.onnx", made), tmp_path / "g", inputs=data)
-    np.testing.assert_array_equal(files_of(tmp_path / "g")["neg.0"], -X.reshape(3, 2))
+    _, found = run_model(tmp_path, made, inputs={"x": X, "shape": np.array([3, 2])})
+    np.testing.assert_array_equal(found["neg.0"], -X.reshape(3, 2))
 
 
 def test_inputs_of_types_that_numpy_lacks_are_raw_bytes(tmp_path: Path) -> None:
     made = model([node("Cast", "x", "y", "cast", to=1)], [value("x", (3,), TensorProto.BFLOAT16)])
     codes = (np.array([1.5, -2, 0.25], np.float32).view(np.uint32) >> 16).astype(np.uint16)
     (tmp_path / "x.bin").write_bytes(codes.tobytes())
-    golden(write(tmp_path / "m.onnx", made), tmp_path / "g", inputs={"x": tmp_path / "x.bin"})
-    found = files_of(tmp_path / "g")
+    _, found = run_model(tmp_path, made, inputs={"x": tmp_path / "x.bin"})
     assert found["x.0"].tolist() == found["cast.0"].tolist() == [1.5, -2, 0.25]
 
 
@@ -243,9 +230,7 @@ def nested_model() -> Any:
     ids=["then", "else"],
 )  # fmt: skip
 def test_operators_of_the_branch_that_runs_are_written(tmp_path: Path, flag: bool, expected: dict[str, Any]) -> None:
-    path = write(tmp_path / "m.onnx", nested_model())
-    result = golden(path, tmp_path / "g", inputs={"x": X, "c0": np.array([flag])})
-    found = files_of(tmp_path / "g")
+    result, found = run_model(tmp_path, nested_model(), inputs={"x": X, "c0": np.array([flag])})
     assert found.keys() - {"x.0", "c0.0", "not.0"} == expected.keys()
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-6, err_msg=name)
@@ -260,8 +245,8 @@ def test_loops_have_their_results_and_their_operators_are_reported(tmp_path: Pat
     )
     weights = [weight("count", np.array(3)), weight("go", np.array(1, bool))]
     made = model([node("Loop", "count go x", "y", "loop", body=body)], weights=weights)
-    result = golden(write(tmp_path / "m.onnx", made), tmp_path / "g", inputs={"": X})
-    np.testing.assert_array_equal(files_of(tmp_path / "g")["loop.0"], 8 * X)
+    result, found = run_model(tmp_path, made, inputs={"": X})
+    np.testing.assert_array_equal(found["loop.0"], 8 * X)
     assert [(item.name.rsplit("/", 1)[1], item.reason.code) for item in result.omitted] == [
         ("twice", "golden.inside_loop"),
         ("keep", "golden.inside_loop"),
@@ -280,8 +265,11 @@ def test_results_of_fake_quantization_have_the_names_of_the_deployed_model(tmp_p
     ]  # fmt: skip
     weights = [weight("s", np.array(2, np.float32)), weight("w", np.eye(3, dtype=np.float32))]
     made = model(steps, weights=weights)
-    result = golden(write(tmp_path / "m.onnx", made), tmp_path / "g", inputs={"": X})
-    found, tensors = files_of(tmp_path / "g"), plain_run(made, {"x": X})
+    result, found = run_model(tmp_path, made, inputs={"": X})
+    tensors = plain_run(made, {"x": X})
     for name, tensor in {"fc_quant": "a3", "fc_dequant": "a5", "fc": "a5", "add_anti_quant": "a6"}.items():
         np.testing.assert_array_equal(found[f"{name}.0"], tensors[tensor])
     assert [(item.name, item.reason.code) for item in result.omitted] == [("fc", "golden.replaced")]
+    # Second names are links.
+    names = ("fc", "fc_dequant", "fc_fakedequant_mul")
+    assert len({path.stat().st_ino for name in names for path in (tmp_path / "g").glob(f"{name}.0.*")}) == 1

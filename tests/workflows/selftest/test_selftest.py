@@ -19,8 +19,7 @@ from opdiff.core.pairing import OpLabel, Pairing
 from opdiff.core.tensor import Declared, Slot, TensorKey
 from opdiff.read import read_operator
 from opdiff.sample import write_sample
-from opdiff.workflows.selftest.faults import FAULTS
-from opdiff.workflows.selftest.injection import inject, logical_values
+from opdiff.workflows.selftest.faults import FAULTS, inject, logical_values
 
 if TYPE_CHECKING:
     from made_dumps import Case

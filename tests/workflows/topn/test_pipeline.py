@@ -71,18 +71,14 @@ def test_flips_have_both_results_and_margins_the_clearest_first(tmp_path: Path) 
     assert not close.is_tie
 
 
-def test_ties_are_flips_that_are_called_ties(tmp_path: Path) -> None:
-    result = check(tmp_path, np.array([[1.0, 1.0, 0.0]]), np.array([[0.9, 1.0, 0.0]]), ks=(1, 2))
+@pytest.mark.parametrize(("score", "golden"), [(1.0, 0.9), (np.inf, 0.0)], ids=["finite", "infinite"])
+def test_ties_are_flips_that_are_called_ties(tmp_path: Path, score: float, golden: float) -> None:
+    result = check(tmp_path, np.array([[score, score, 0.0]]), np.array([[golden, score, 0.0]]), ks=(1, 2))
     assert [flip.is_tie for flip in result.flips] == [True]
     assert result.flips[0].target.margin == 0
     assert result.top[0].agreement.number == 0
     assert result.top[1].agreement.number == 1
     assert "gives the same score: 1." in str(result.sentences[-1])
-
-
-def test_infinite_scores_have_a_margin_or_none(tmp_path: Path) -> None:
-    result = check(tmp_path, np.array([[np.inf, np.inf, 0.0]]), np.array([[0.0, np.inf, 0.0]]), ks=(1,))
-    assert [flip.is_tie for flip in result.flips] == [True]
 
 
 @pytest.mark.parametrize("side", ["target", "golden", "both"])

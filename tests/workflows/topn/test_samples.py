@@ -16,6 +16,7 @@ from opdiff.workflows.topn.samples import ScoreReader, read_outputs
 from score_files import save, scores
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from opdiff.core.codes import AnyArray
@@ -28,64 +29,54 @@ def read(path: Path, operator: str = "", **options: object) -> tuple[list[str], 
     return [sample.name for sample in outputs.samples], ScoreReader(outputs.classes).read(outputs.samples)
 
 
-@pytest.mark.parametrize(
-    "shape", [(4, 10), (4, 10, 1, 1), (4, 1, 1, 10), (4, 10, 1)], ids=["NC", "NC11", "N11C", "NC1"]
-)
-def test_an_array_with_a_batch_axis(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    names, values = read(save(tmp_path / "a.npy", BATCH.reshape(shape)))
-    assert names == ["0", "1", "2", "3"]
-    np.testing.assert_array_equal(values, BATCH)
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", ["<f2", ">f4", "<f8"])
-def test_types_and_orders_of_arrays(tmp_path: Path, order: str, dtype: str) -> None:
-    array = np.array(BATCH, dtype, order="F" if order == "F" else "C")
-    np.testing.assert_array_equal(read(save(tmp_path / "a.npy", array))[1], BATCH)
-
-
-@pytest.mark.parametrize("shape", [(10,), (1, 10), (1, 10, 1, 1)], ids=["C", "1C", "1C11"])
-def test_a_file_for_each_sample_in_natural_order(tmp_path: Path, shape: tuple[int, ...]) -> None:
+def save_rows(folder: Path, *shape: int) -> None:
+    """Write a file for each sample, whose names are not in natural order."""
     for number, row in zip((0, 2, 9, 10), BATCH, strict=True):
-        save(tmp_path / "d" / f"img_{number}.npy", row.reshape(shape))
-    names, values = read(tmp_path / "d")
-    assert names == ["img_0", "img_2", "img_9", "img_10"]
-    np.testing.assert_array_equal(values, BATCH)
+        save(folder / f"img_{number}.npy", row.reshape(shape))
 
 
-def test_files_with_batches_of_several_samples(tmp_path: Path) -> None:
-    save(tmp_path / "d" / "b0.npy", BATCH[:3])
-    save(tmp_path / "d" / "b1.npy", BATCH[3:])
-    names, values = read(tmp_path / "d")
-    assert names == ["b0[0]", "b0[1]", "b0[2]", "b1"]
-    np.testing.assert_array_equal(values, BATCH)
-
-
-@pytest.mark.parametrize("compress", [False, True], ids=["stored", "deflated"])
-def test_an_archive_with_an_array_for_each_sample(tmp_path: Path, compress: bool) -> None:
-    arrays = {f"s{number}": row for number, row in enumerate(BATCH)}
-    (np.savez_compressed if compress else np.savez)(tmp_path / "a.npz", **arrays)
-    names, values = read(tmp_path / "a.npz")
-    assert names == ["s0", "s1", "s2", "s3"]
-    np.testing.assert_array_equal(values, BATCH)
-
-
-def test_an_archive_with_one_batch(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", prob=BATCH)
-    assert read(tmp_path / "a.npz")[0] == ["0", "1", "2", "3"]
-
-
-def test_raw_files(tmp_path: Path) -> None:
+def save_raw(folder: Path) -> None:
     for number, row in enumerate(BATCH):
-        add(tmp_path / "d", f"{number}_0.bin", row.astype(np.float16).tobytes())
-    names, values = read(tmp_path / "d", dtype="float16")
-    assert names == ["0_0", "1_0", "2_0", "3_0"]
+        add(folder, f"{number}_0.bin", row.astype(np.float16).tobytes())
+
+
+def save_batches(folder: Path) -> None:
+    save(folder / "b0.npy", BATCH[:3])
+    save(folder / "b1.npy", BATCH[3:])
+
+
+ROWS = {f"s{number}": row for number, row in enumerate(BATCH)}
+NUMBERS, IMAGES = ["0", "1", "2", "3"], ["img_0", "img_2", "img_9", "img_10"]
+
+# Writer of the outputs, a file or a whole folder; names of the samples; options.
+FORMS: dict[str, tuple[Callable[[Path], object], str, list[str], dict[str, object]]] = {
+    "NC": (lambda path: save(path, BATCH), "a.npy", NUMBERS, {}),
+    "NC11": (lambda path: save(path, BATCH.reshape(4, 10, 1, 1)), "a.npy", NUMBERS, {}),
+    "N11C": (lambda path: save(path, BATCH.reshape(4, 1, 1, 10)), "a.npy", NUMBERS, {}),
+    "NC1": (lambda path: save(path, BATCH.reshape(4, 10, 1)), "a.npy", NUMBERS, {}),
+    "float16": (lambda path: save(path, BATCH.astype("<f2")), "a.npy", NUMBERS, {}),
+    "big-endian": (lambda path: save(path, BATCH.astype(">f4")), "a.npy", NUMBERS, {}),
+    "float64, Fortran order": (lambda path: save(path, np.asfortranarray(BATCH, "<f8")), "a.npy", NUMBERS, {}),
+    "files of C": (lambda path: save_rows(path, 10), "d", IMAGES, {}),
+    "files of 1C": (lambda path: save_rows(path, 1, 10), "d", IMAGES, {}),
+    "files of 1C11": (lambda path: save_rows(path, 1, 10, 1, 1), "d", IMAGES, {}),
+    "files of several samples": (save_batches, "d", ["b0[0]", "b0[1]", "b0[2]", "b1"], {}),
+    "archive": (lambda path: np.savez(path, **ROWS), "a.npz", [*ROWS], {}),
+    "deflated archive": (lambda path: np.savez_compressed(path, **ROWS), "a.npz", [*ROWS], {}),
+    "archive of a batch": (lambda path: np.savez(path, prob=BATCH), "a.npz", NUMBERS, {}),
+    "raw files": (save_raw, "d", ["0_0", "1_0", "2_0", "3_0"], {"dtype": "float16"}),
+    "raw file": (lambda path: path.write_bytes(BATCH.tobytes()), "a.bin", NUMBERS, {"classes": 10}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("write", "name", "samples", "options"), FORMS.values(), ids=FORMS)
+def test_forms_of_samples(
+    tmp_path: Path, write: Callable[[Path], object], name: str, samples: list[str], options: dict[str, object]
+) -> None:
+    write(tmp_path / name)
+    names, values = read(tmp_path / name, **options)  # type: ignore[arg-type]  # options by name
+    assert names == samples
     np.testing.assert_array_equal(values, BATCH)
-
-
-def test_a_raw_file_with_several_samples(tmp_path: Path) -> None:
-    add(tmp_path, "a.bin", BATCH.tobytes())
-    np.testing.assert_array_equal(read(tmp_path / "a.bin", classes=10)[1], BATCH)
 
 
 def test_files_of_one_output_are_chosen_by_a_pattern(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -10,9 +11,9 @@ from opdiff.align.element_reader import open_pair
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.pairing import Pairing
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Reason, any_of, because, quoted
 from opdiff.core.rows import listed_row
-from opdiff.core.tensor import Slot, TensorKey
+from opdiff.core.tensor import Slot, TensorKey, file_safe_name
 from opdiff.measure.detail import AxisErrors, Element, SliceErrors
 from opdiff.run import usable_cores
 from opdiff.workflows.compare.batch import measure_batch
@@ -24,7 +25,6 @@ from opdiff.workflows.element_diff.explain import explain
 from opdiff.workflows.element_diff.explanation import Candidate
 from opdiff.workflows.element_diff.files import ElementFiles, file_names
 from opdiff.workflows.element_diff.hypotheses import axis_labels
-from opdiff.workflows.element_diff.lookup import find_pairing
 from opdiff.workflows.element_diff.page import MeasuredOperator, OperatorPage
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from opdiff.core.explanation import Explanation
     from opdiff.core.metrics import Metrics
     from opdiff.core.pairing import PairingResult
-    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.measure.detail import Detail
     from opdiff.workflows.compare.inputs import Inputs
@@ -125,7 +124,7 @@ def examine_operator(
     """
     inputs = _read_inputs(options)
     pairs: Sequence[PairingResult] = [pair for batch in inputs.paired_batches for pair in batch.pairs]
-    pairing = find_pairing(pairs, element_options.name, element_options.slot, element_options.index)
+    pairing = _find_pairing(pairs, element_options)
     pairs = [pair for pair in pairs if pair.unit == pairing.unit and not _lacks_data(pair)]
     measured = _measure_operator(pairs, pairing, options)
     custom = conversions(options)
@@ -141,6 +140,7 @@ def examine_operator(
     if element_options.html:
         OperatorPage(inputs, measured, pair, explanations, custom, options.limits).write(element_options.html)
         written = (element_options.html, *written)
+    row = measured.rows[measured.number]
     return ElementReport(
         key=pairing.key,
         golden_key=pairing.golden_key,
@@ -155,8 +155,8 @@ def examine_operator(
         steps=(*pairing.target.data.notes, *pairing.golden.data.notes, *pair.steps),
         warning=pair.warning,
         tensors=tuple(map(_summary, measured.rows)),
-        metrics=measured.row.metrics,
-        overflow=measured.row.overflow,
+        metrics=row.metrics,
+        overflow=row.overflow,
         detail=detail,
         explanations=explanations,
         files=written,
@@ -200,3 +200,62 @@ def _summary(row: Row) -> TensorSummary:
     if row.key is None:
         raise AssertionError("rows of whole operators have no tensor")
     return TensorSummary(row.key, row.target_dtype, row.shape or (), row.metrics, row.reason)
+
+
+# Lookup of one tensor by the name that the user gives
+
+
+def _find_pairing(pairs: Sequence[PairingResult], options: ElementDiffOptions) -> Pairing:
+    """Return the pairing of a tensor, given by a target or golden operator, with slashes or as in file names.
+
+    Raises:
+        UsageError: there is no such operator or tensor; the message has the closest names.
+        InputError: the tensor has no counterpart.
+    """
+    op, slot, index = _parse_key(options)
+    rows = [row for row in pairs if op in _names(row)]
+    rows = rows or [row for row in pairs if file_safe_name(op) in map(file_safe_name, _names(row))]
+    if not rows:
+        raise UsageError(_unknown_operator(op, pairs))
+    for row in rows:
+        if row.key is None or (row.key.slot, row.key.index) == (slot, index):
+            if isinstance(row, Pairing):
+                return _with_data(row)
+            raise InputError(str(row.key or op), row.reason)
+    available = ", ".join(f"{row.key.slot}:{row.key.index}" for row in rows if row.key is not None)
+    raise UsageError(because("workflows.operator_without", operator=op, slot=slot, index=index, available=available))
+
+
+def _with_data(pairing: Pairing) -> Pairing:
+    """Return a pairing whose tensors can be read.
+
+    Raises:
+        InputError: a side has statistics only, or its file cannot be read.
+    """
+    for word, side in (("target", pairing.target), ("golden", pairing.golden)):
+        if side.tensor is None:
+            raise InputError(side.path, side.problem or because("compare.statistics_only", side=word))
+    return pairing
+
+
+def _parse_key(options: ElementDiffOptions) -> tuple[str, Slot, int]:
+    name, _, number = options.name.rpartition(":")
+    op, _, kind = name.rpartition(":")
+    if op and kind in set(Slot) and number.isdecimal():
+        return op, Slot(kind), int(number)
+    return options.name, options.slot, options.index
+
+
+def _names(row: PairingResult) -> list[str]:
+    """Return the names by which a row can be found: its own operator, then the golden one."""
+    if row.key is None:
+        return row.label.target.split(",")
+    return [row.key.op, row.golden_key.op] if isinstance(row, Pairing) and row.key.slot is Slot.OUTPUT else [row.key.op]
+
+
+def _unknown_operator(name: str, pairs: Sequence[PairingResult]) -> Reason:
+    known = dict.fromkeys(known for row in pairs for known in _names(row) if known != "*")
+    close = get_close_matches(name, known, 3) or [other for other in known if name.lower() in other.lower()][:3]
+    if not close:
+        return because("workflows.no_such_operator", name=name, count=len(known))
+    return because("workflows.misspelt_operator", name=name, names=any_of(map(quoted, close)))

@@ -74,10 +74,18 @@ def explain(
         DumpError, ElementError: a tensor of the pairing cannot be read.
         LayoutError: the tensors cannot be aligned.
     """
-    return HypothesisTest.of(pairing, custom).explanations(candidates)
+    pair = open_pair(*pairing.operands, custom)
+    count = prod(pair.shape)
+    random = np.random.default_rng(count)
+    sample = np.arange(count) if count <= _MAX_FULL_ELEMENTS else _random_sample(random, count)
+    preview = np.sort(random.permutation(sample.size)[:_PREVIEW_ELEMENTS])
+    labels = axis_labels(pairing.declared.layout, len(pair.golden.shape))
+    spec = pairing.target.data.spec
+    context = HypothesisContext(pair.target, pair.golden.shape, labels, spec.layout, max(spec.groups, 1))
+    return _HypothesisTest(pairing, pair.golden, context, sample, preview).explanations(candidates)
 
 
-class HypothesisTest(Struct, frozen=True):
+class _HypothesisTest(Struct, frozen=True):
     """Test of hypotheses about one pairing.
 
     Attributes:
@@ -93,19 +101,6 @@ class HypothesisTest(Struct, frozen=True):
     context: HypothesisContext
     sample: Index
     preview: Index
-
-    @classmethod
-    def of(cls, pairing: Pairing, custom: Conversions | None = None) -> HypothesisTest:
-        """Open both tensors of a pairing."""
-        pair = open_pair(*pairing.operands, custom)
-        count = prod(pair.shape)
-        random = np.random.default_rng(count)
-        sample = np.arange(count) if count <= _MAX_FULL_ELEMENTS else _random_sample(random, count)
-        preview = np.sort(random.permutation(sample.size)[:_PREVIEW_ELEMENTS])
-        labels = axis_labels(pairing.declared.layout, len(pair.golden.shape))
-        spec = pairing.target.data.spec
-        context = HypothesisContext(pair.target, pair.golden.shape, labels, spec.layout, max(spec.groups, 1))
-        return cls(pairing, pair.golden, context, sample, preview)
 
     def explanations(self, candidates: Iterable[Candidate]) -> tuple[Explanation, ...]:
         """Return the explanations that fit, best first."""

@@ -80,11 +80,6 @@ class HypothesisContext(Struct, frozen=True):
         """Return the labels of axes, or their numbers if there are no labels."""
         return tuple(self.axis_labels[axis] if self.axis_labels else str(axis) for axis in axes)
 
-    @property
-    def stored_count(self) -> int:
-        """Number of stored elements, padding included."""
-        return int(self.target.stored.codes.size)
-
 
 def axis_labels(layout: str, rank: int) -> str:
     """Return the axis labels of an array in a declared layout; empty if the layout has none for this rank."""
@@ -170,7 +165,7 @@ def _permuted(context: HypothesisContext, order: Sequence[int], reversed_axis: i
 
 def _untiled_orders(context: HypothesisContext) -> Iterator[Hypothesis]:
     """Assume that the stored data has neither tiles nor padding, contrary to its header."""
-    if prod(context.shape) > context.stored_count or not context.shape:
+    if prod(context.shape) > context.target.stored.codes.size or not context.shape:
         return
     declared = tuple(range(len(context.shape)))
     for order in (declared, *_iter_axis_orders(context.shape)):

@@ -46,11 +46,6 @@ class MeasuredOperator(Struct, frozen=True):
     rows: tuple[Row, ...]
     number: int
 
-    @property
-    def row(self) -> Row:
-        """The row of the examined tensor."""
-        return self.rows[self.number]
-
 
 class OperatorPage(Struct, frozen=True):
     """Content of the page.

@@ -7,10 +7,11 @@ Memory holds the model and the tensors that are needed at one time; results are 
 
 from __future__ import annotations
 
+import ctypes
 import os
-import shutil
 from contextlib import suppress
 from math import prod
+from mmap import MAP_SHARED, PROT_READ, PROT_WRITE
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,19 +22,17 @@ from opdiff.core.atomic_file import name_in_errors, open_atomic
 from opdiff.core.errors import InputError
 from opdiff.core.formatting import size
 from opdiff.core.reasons import because
-from opdiff.workflows.golden.mapped_arrays import create_array, resident_file_nbytes
+from opdiff.workflows.convert.byte_copy import npy_header
 from opdiff.workflows.golden.onnx_encoder import node
-from opdiff.workflows.golden.runtime import BoundOutput, output_types
+from opdiff.workflows.golden.runtime import BoundOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
 
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
-    from opdiff.workflows.golden.mapped_arrays import MappedArray
     from opdiff.workflows.golden.original import OriginalModel
-    from opdiff.workflows.golden.runtime import Runner, TensorType
+    from opdiff.workflows.golden.runtime import Runner, Session, TensorType
 
     Progress = Callable[[int, int], None]
 
@@ -49,9 +48,10 @@ _WIDENED = {
     "float8e5m2fnuz": "float", "float8e8m0": "float", "float4e2m1": "float", "int4": "int8", "uint4": "uint8",
     "int2": "int8", "uint2": "uint8",
 }  # fmt: skip
+_MAP_FAILED = ctypes.c_void_p(-1).value
 
 
-class ArrayPlan(Struct, frozen=True):
+class _ArrayPlan(Struct, frozen=True):
     """An array to compute.
 
     Attributes:
@@ -59,7 +59,7 @@ class ArrayPlan(Struct, frozen=True):
         output: output that holds the array: the tensor itself or a wider copy.
         element: number of the output's element type in ONNX.
         descr: the same as NumPy's type string.
-        shape: its shape.
+        shape: its shape; `None` until it is known.
         path: its file.
         is_misdeclared: whether the model states another shape.
     """
@@ -68,14 +68,18 @@ class ArrayPlan(Struct, frozen=True):
     output: str
     element: int
     descr: str
-    shape: Shape
+    shape: Shape | None
     path: str
     is_misdeclared: bool = False
 
     @property
     def nbytes(self) -> int:
         """Bytes of its elements."""
-        return prod(self.shape) * int(self.descr[2:])
+        return prod(self.shape or ()) * int(self.descr[2:])
+
+    def with_shape(self, found: Shape) -> _ArrayPlan:
+        """Return the plan with a shape from a run; the shape that the model states may be wrong."""
+        return replace(self, shape=found, is_misdeclared=self.shape is not None and found != self.shape)
 
 
 class ComputedTensors(Struct, frozen=True):
@@ -102,38 +106,45 @@ def compute(
         OSError: a file cannot be written.
     """
     session = runner.open_session(model, model.with_outputs(paths))
-    types = output_types(session)
-    numeric = {tensor: kind for tensor in paths if (kind := _element_type(types[tensor])) is not None}
-    not_written = {
-        tensor: because("golden.not_numbers", type=types[tensor].text) for tensor in paths if tensor not in numeric
-    }
-    widened = {tensor: f"opdiff:cast:{tensor}" for tensor, kind in numeric.items() if kind in _WIDENED}
+    types = session.output_types()
+    plans = [plan for tensor, path in paths.items() if (plan := _find_plan(tensor, types[tensor], path))]
+    not_written = {tensor: because("golden.not_numbers", type=types[tensor].text) for tensor in paths}
+    for plan in plans:
+        del not_written[plan.tensor]
+    widened = [plan for plan in plans if plan.output != plan.tensor]
     if widened:
-        session = runner.open_session(model, model.with_outputs(_outputs(numeric, widened), _casts(numeric, widened)))
-    shapes = {tensor: types[tensor].shape for tensor in numeric}
-    unknown = [tensor for tensor, shape in shapes.items() if shape is None]
-    exact = find_shapes(model, runner, unknown)
-    plans = _plans(numeric, widened, {**shapes, **exact}, paths)
-    _check_disk(model, plans, free_nbytes)
+        casts = b"".join(node("Cast", [plan.tensor], [plan.output], {"to": plan.element}) for plan in widened)
+        session = runner.open_session(model, model.with_outputs([plan.output for plan in plans], casts))
+    exact = find_shapes(model, runner, [plan.tensor for plan in plans if plan.shape is None])
+    plans = [plan.with_shape(exact[plan.tensor]) if plan.tensor in exact else plan for plan in plans]
+    needed = sum(plan.nbytes for plan in plans)
+    if needed > free_nbytes:
+        raise InputError(model.path, because("golden.too_little_disk", needed=size(needed), free=size(free_nbytes)))
     try:
-        _run(model, runner, session, plans, progress)
+        _run(session, plans, progress)
     except InputError:
-        plans = _with_found_shapes(plans, find_shapes(model, runner, numeric))
+        found = find_shapes(model, runner, [plan.tensor for plan in plans])
+        plans = [plan.with_shape(found[plan.tensor]) for plan in plans]
         if not any(plan.is_misdeclared for plan in plans):
             raise
-        _run(model, runner, session, [plan for plan in plans if not plan.is_misdeclared], progress)
-        _fetch(model, runner, session, [plan for plan in plans if plan.is_misdeclared])
+        _run(session, [plan for plan in plans if not plan.is_misdeclared], progress)
+        _fetch(session, [plan for plan in plans if plan.is_misdeclared])
     return ComputedTensors(sum(plan.nbytes for plan in plans), not_written)
 
 
-def _with_found_shapes(plans: Iterable[ArrayPlan], found: Mapping[str, Shape]) -> list[ArrayPlan]:
-    """Return the plans with shapes from a run; shapes that the model states may be wrong."""
-    return [replace(plan, shape=found[plan.tensor], is_misdeclared=found[plan.tensor] != plan.shape) for plan in plans]
+def _find_plan(tensor: str, kind: TensorType, path: str) -> _ArrayPlan | None:
+    """Return the array of a tensor; `None` if the tensor does not hold numbers."""
+    name = kind.text.removeprefix("tensor(").removesuffix(")")
+    written = _WIDENED.get(name, name)
+    if kind.text != f"tensor({name})" or written not in _WRITTEN:
+        return None
+    output = f"opdiff:cast:{tensor}" if name in _WIDENED else tensor
+    return _ArrayPlan(tensor, output, *_WRITTEN[written], kind.shape, path)
 
 
-def _fetch(model: OriginalModel, runner: Runner, session: Any, plans: Sequence[ArrayPlan]) -> None:  # noqa: ANN401  untyped
+def _fetch(session: Session, plans: Sequence[_ArrayPlan]) -> None:
     """Write arrays for which ONNX Runtime does not accept memory, because the model states wrong shapes."""
-    arrays = runner.run(model, session, [plan.output for plan in plans])
+    arrays = session.run([plan.output for plan in plans])
     for plan, array in zip(plans, arrays, strict=True):
         with open_atomic(plan.path) as file:
             np.save(file, array, allow_pickle=False)
@@ -146,81 +157,84 @@ def find_shapes(model: OriginalModel, runner: Runner, tensors: Iterable[str]) ->
         return {}
     nodes = b"".join(node("Shape", [tensor], [name]) for tensor, name in names.items())
     session = runner.open_session(model, model.with_outputs(names.values(), nodes), frees_early=True)
-    found = runner.run(model, session, list(names.values()))
+    found = session.run(list(names.values()))
     return {tensor: tuple(int(extent) for extent in shape) for tensor, shape in zip(names, found, strict=True)}
 
 
-def _element_type(kind: TensorType) -> str | None:
-    """Return the element type of a tensor of numbers, else `None`."""
-    name = kind.text.removeprefix("tensor(").removesuffix(")")
-    is_tensor = kind.text == f"tensor({name})"
-    return name if is_tensor and (name in _WRITTEN or name in _WIDENED) else None
-
-
-def _outputs(numeric: Mapping[str, str], widened: Mapping[str, str]) -> list[str]:
-    return [widened.get(tensor, tensor) for tensor in numeric]
-
-
-def _casts(numeric: Mapping[str, str], widened: Mapping[str, str]) -> bytes:
-    return b"".join(
-        node("Cast", [tensor], [output], {"to": _WRITTEN[_WIDENED[numeric[tensor]]][0]})
-        for tensor, output in widened.items()
-    )
-
-
-def _plans(
-    numeric: Mapping[str, str], widened: Mapping[str, str], shapes: Mapping[str, Shape | None], paths: Mapping[str, str]
-) -> list[ArrayPlan]:
-    plans = []
-    for tensor, kind in numeric.items():
-        element, descr = _WRITTEN[_WIDENED.get(kind, kind)]
-        plans.append(
-            ArrayPlan(tensor, widened.get(tensor, tensor), element, descr, shapes[tensor] or (), paths[tensor])
-        )
-    return plans
-
-
-def _check_disk(model: OriginalModel, plans: Sequence[ArrayPlan], free_nbytes: int) -> None:
-    needed = sum(plan.nbytes for plan in plans)
-    if needed > free_nbytes:
-        raise InputError(model.path, because("golden.too_little_disk", needed=size(needed), free=size(free_nbytes)))
-
-
-def _run(
-    model: OriginalModel,
-    runner: Runner,
-    session: Any,  # noqa: ANN401  ONNX Runtime is untyped
-    plans: Sequence[ArrayPlan],
-    progress: Progress,
-) -> None:
+def _run(session: Session, plans: Sequence[_ArrayPlan], progress: Progress) -> None:
     total = sum(plan.nbytes for plan in plans)
-    arrays: list[MappedArray] = []
+    arrays: list[_MappedArray] = []
     try:
         for plan in plans:
             with suppress(FileNotFoundError):
                 os.unlink(plan.path)
             with name_in_errors(os.path.basename(plan.path), plan.path):
-                arrays.append(create_array(plan.path, plan.descr, plan.shape))
+                arrays.append(_create_array(plan.path, plan.descr, plan.shape or ()))
         bound = [
-            BoundOutput(plan.output, plan.element, plan.shape, array.address)
+            BoundOutput(plan.output, plan.element, plan.shape or (), array.address)
             for plan, array in zip(plans, arrays, strict=True)
             if array.address
         ]
-        before = resident_file_nbytes()
+        before = _resident_file_nbytes()
         if bound:
-            runner.run_into(
-                model, session, bound, lambda: progress(_within(resident_file_nbytes() - before, total), total)
-            )
+            session.run_into(bound, lambda: progress(max(0, min(_resident_file_nbytes() - before, total)), total))
         progress(total, total)
     finally:
         for array in arrays:
             array.unmap()
 
 
-def _within(done: int, total: int) -> int:
-    return max(0, min(done, total))
+# Mapped files
 
 
-def free_disk_nbytes(folder: str) -> int:
-    """Return the free space of the disk that holds a folder."""
-    return shutil.disk_usage(folder).free
+class _MappedArray(Struct, frozen=True):
+    """A mapped NumPy file; its elements begin at `address`. An empty array is not mapped."""
+
+    start: int
+    address: int
+    nbytes: int
+
+    def unmap(self) -> None:
+        """End the mapping; the system writes the pages to the file."""
+        if self.start:
+            _libc().munmap(self.start, self.nbytes)
+
+
+def _create_array(path: str, descr: str, shape: Shape) -> _MappedArray:
+    """Create a NumPy file of a known size, with its disk space reserved, and map it.
+
+    A mapping by `mmap.mmap` would keep a descriptor open for each of thousands of files.
+
+    Raises:
+        OSError: the file cannot be created, or the disk is full.
+    """
+    header = npy_header(descr, shape)
+    nbytes = len(header) + prod(shape) * int(descr[2:])
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        os.write(descriptor, header)
+        if nbytes == len(header):
+            return _MappedArray(0, 0, nbytes)
+        # Without reserved space, a full disk would end the process with a signal.
+        os.posix_fallocate(descriptor, 0, nbytes)
+        start = _libc().mmap(None, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)
+        if start is None or start == _MAP_FAILED:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+    finally:
+        os.close(descriptor)
+    return _MappedArray(start, start + len(header), nbytes)
+
+
+def _libc() -> ctypes.CDLL:
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    return library
+
+
+def _resident_file_nbytes() -> int:
+    """Return the bytes of mapped files that are in memory: how much of the results was written so far."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[2]) * os.sysconf("SC_PAGE_SIZE")

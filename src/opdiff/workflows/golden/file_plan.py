@@ -15,10 +15,10 @@ from opdiff.core.tensor import file_safe_name
 from opdiff.workflows.golden.original import Omitted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     from opdiff.workflows.golden.options import GoldenOptions
-    from opdiff.workflows.golden.original import Operator, OriginalModel
+    from opdiff.workflows.golden.original import OriginalModel
 
 _MAX_NAME_NBYTES = 255
 _CONSTANTS = frozenset({"Constant", "Const"})
@@ -96,18 +96,14 @@ def _candidates(model: OriginalModel, selected: _Selection, omitted: list[Omitte
         if reason:
             omitted.append(Omitted(operator.name, reason))
         else:
-            yield from _outputs(operator)
-    produced = {name for operator in model.operators for name in operator.outputs} | {
-        spec.name for spec in model.inputs
-    }
+            # Absent outputs keep their number.
+            outputs = enumerate(operator.outputs)
+            yield from (Candidate(operator.name, number, tensor) for number, tensor in outputs if tensor)
+    produced = {name for operator in model.operators for name in operator.outputs}
+    produced |= {spec.name for spec in model.inputs}
     for alias in model.aliases:
         if alias.tensor in produced and selected.has(alias.name):
             yield Candidate(alias.name, 0, alias.tensor)
-
-
-def _outputs(operator: Operator) -> Iterable[Candidate]:
-    """Outputs that exist, each with its number among all outputs."""
-    return (Candidate(operator.name, number, tensor) for number, tensor in enumerate(operator.outputs) if tensor)
 
 
 class _Selection:

@@ -80,11 +80,12 @@ def hash_files(paths: Sequence[str]) -> tuple[HashedFile, ...]:
     return tuple(found)
 
 
-def describe_inputs(inputs: Sequence[ModelInput]) -> tuple[InputEntry, ...]:
-    """Return the inputs of a run as the manifest has them."""
+def describe_run(model: Sequence[str], inputs: Sequence[ModelInput], options: GoldenOptions) -> Manifest:
+    """Return the manifest of a run before its results are known; `model` has the paths of the model's files."""
     import hashlib
 
-    return tuple(
+    files = hash_files(model)
+    entries = tuple(
         InputEntry(
             item.name,
             item.dtype.name,
@@ -94,16 +95,11 @@ def describe_inputs(inputs: Sequence[ModelInput]) -> tuple[InputEntry, ...]:
         )
         for item in inputs
     )
-
-
-def run_key(model: Sequence[HashedFile], inputs: Sequence[InputEntry], options: GoldenOptions) -> str:
-    """Return a digest of everything that decides about golden data: model, inputs, selection and version."""
-    import hashlib
-
     libraries = hash_files(options.libraries)
     needed = hash_files([options.rules]) if options.only_needed else ()
-    parts = (__version__, model, inputs, options.only, options.until, options.constants, libraries, needed)
-    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+    parts = (__version__, files, entries, options.only, options.until, options.constants, libraries, needed)
+    key = hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+    return Manifest(key=key, model=files, inputs=entries, engine="", files=0, nbytes=0, without_file={})
 
 
 def write_manifest(folder: str, manifest: Manifest) -> None:

@@ -8,20 +8,24 @@ from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from msgspec import Struct
 
+from opdiff.align import convert
+from opdiff.core import codes as elements
 from opdiff.core.dtypes import FLOAT32, Kind
-from opdiff.core.errors import DumpError, InputError, UsageError
+from opdiff.core.errors import DumpError, ElementError, InputError, LayoutError, UsageError
 from opdiff.core.reasons import Reason, because, quoted
 from opdiff.core.source import FileRange
-from opdiff.core.tensor import Tensor, TensorSpec
+from opdiff.core.tensor import Tensor, TensorSpec, file_safe_name
 from opdiff.read import read_operator
+from opdiff.read.dump import read_dump
+from opdiff.workflows.golden.runtime import FedInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
+    from opdiff.core.dump import Dump
     from opdiff.core.tensor import Shape
     from opdiff.workflows.golden.onnx_model import Dimension, InputSpec
     from opdiff.workflows.golden.options import GoldenOptions
@@ -29,22 +33,16 @@ if TYPE_CHECKING:
 Given = TypeVar("Given")
 
 
-class ModelInput(Struct, frozen=True):
+class ModelInput(FedInput, frozen=True):
     """Data of one input.
 
     Attributes:
-        name: the input.
-        element: number of its element type in ONNX.
         dtype: its element type.
-        codes: its data.
         origin: the file, or how the data was made.
         is_random: whether the numbers are random.
     """
 
-    name: str
-    element: int
     dtype: DType
-    codes: AnyArray
     origin: str
     is_random: bool = False
 
@@ -66,11 +64,8 @@ def load_inputs(
     files = _by_input(specs, options.inputs, "--input")
     shapes = {**known_shapes, **_by_input(specs, options.shapes, "--shape")}
     _refuse_missing(specs, files, options)
-    dumped = {}
-    if options.input_dump:
-        from opdiff.workflows.golden.dumped_inputs import find_dumped_inputs
-
-        dumped = find_dumped_inputs(options.input_dump, [spec for spec in specs if spec.name not in files])
+    without_file = [spec for spec in specs if spec.name not in files]
+    dumped = _find_dumped(options.input_dump, without_file) if options.input_dump else {}
     found = []
     for number, spec in enumerate(specs):
         shape = shapes.get(spec.name)
@@ -99,16 +94,13 @@ def _by_input(specs: Sequence[InputSpec], given: Mapping[str, Given], option: st
     names = [spec.name for spec in specs]
     if "" in given and len(names) != 1:
         raise UsageError(because("golden.input_name_needed", option=option, inputs=_listed(specs)))
-    named = {_input_name(name, names) or names[0]: value for name, value in given.items()}
+    # TensorFlow calls the output of a placeholder `name:0`.
+    plain = {name: name if name in names else name.removesuffix(":0") for name in given}
+    named = {plain[name] or names[0]: value for name, value in given.items()}
     unknown = next((name for name in named if name not in names), None)
     if unknown is not None:
         raise UsageError(because("golden.no_such_input", option=option, name=unknown, inputs=_listed(specs)))
     return named
-
-
-def _input_name(given: str, names: Sequence[str]) -> str:
-    """Return the name of an input; TensorFlow calls the output of a placeholder `name:0`."""
-    return given if given in names else given.removesuffix(":0")
 
 
 def _refuse_missing(specs: Sequence[InputSpec], files: Mapping[str, str], options: GoldenOptions) -> None:
@@ -122,12 +114,10 @@ def _refuse_missing(specs: Sequence[InputSpec], files: Mapping[str, str], option
 
 def _listed(specs: Sequence[InputSpec]) -> Reason:
     shown = [because("golden.input", name=spec.name, type=_type(spec), shape=_shape(spec.shape)) for spec in specs]
+    if not shown:
+        return because("golden.no_inputs")
     # One after the other, because tuples of reasons are joined as sentences.
-    return reduce(_and, shown) if shown else because("golden.no_inputs")
-
-
-def _and(first: Reason, second: Reason) -> Reason:
-    return because("golden.inputs", first=first, second=second)
+    return reduce(lambda first, second: because("golden.inputs", first=first, second=second), shown)
 
 
 def _type(spec: InputSpec) -> Reason:
@@ -163,8 +153,7 @@ def _read_raw(spec: InputSpec, path: str, shape: Shape | None) -> AnyArray:
         nbytes = os.stat(path).st_size
     except OSError as error:
         raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
-    dtype = spec.dtype
-    assert dtype is not None  # noqa: S101  refused before
+    dtype = _dtype(spec)
     needed = dtype.nbytes(prod(extents))
     if nbytes != needed:
         hint = because("golden.perhaps_float16") if dtype is FLOAT32 and 2 * nbytes == needed else None
@@ -197,15 +186,18 @@ def _checked(codes: AnyArray, spec: InputSpec, shape: Shape | None, origin: str)
 
 
 def _input(spec: InputSpec, codes: AnyArray, origin: str, *, is_random: bool = False) -> ModelInput:
+    return ModelInput(spec.name, spec.element, codes, _dtype(spec), origin, is_random)
+
+
+def _dtype(spec: InputSpec) -> DType:
     assert spec.dtype is not None  # noqa: S101  refused before
-    return ModelInput(spec.name, spec.element, spec.dtype, codes, origin, is_random)
+    return spec.dtype
 
 
 def _random(spec: InputSpec, shape: Shape, seed: tuple[int, int]) -> ModelInput:
     """Return floats from 0 to 1, or integers 0 and 1, which are valid indices of nearly every table."""
     generator = np.random.default_rng(seed)
-    dtype = spec.dtype
-    assert dtype is not None  # noqa: S101  refused before
+    dtype = _dtype(spec)
     codes: AnyArray
     if dtype.kind is not Kind.FLOAT:
         codes = generator.integers(0, 2, shape).astype(dtype.storage)
@@ -214,3 +206,42 @@ def _random(spec: InputSpec, shape: Shape, seed: tuple[int, int]) -> ModelInput:
     else:
         raise UsageError(because("golden.no_random", name=spec.name, dtype=str(dtype)))
     return _input(spec, codes, f"random, seed {seed[0]}", is_random=True)
+
+
+def _find_dumped(path: str, specs: Sequence[InputSpec]) -> dict[str, tuple[AnyArray, str]]:
+    """Return data and origin of inputs by name: the output of the AIPP operator, or of the input itself.
+
+    AIPP turns 8-bit images into the tensor that the original model takes. Where the compiler fused AIPP into a
+    convolution, there is no such file.
+
+    Raises:
+        InputError: the dump cannot be read, or has no data for an input.
+    """
+    dump = read_dump(path)
+    return {spec.name: _load_dumped(_dumped_tensor(dump, spec, alone=len(specs) == 1), spec) for spec in specs}
+
+
+def _dumped_tensor(dump: Dump, spec: InputSpec, *, alone: bool) -> Tensor:
+    own = dump.operators.get(file_safe_name(spec.name))
+    if own is not None and 0 in own.outputs:
+        return own.outputs[0]
+    prepared = [op.outputs[0] for op in dump.operators.values() if op.op_type == "Aipp" and 0 in op.outputs]
+    if len(prepared) == 1 and alone:
+        return prepared[0]
+    raise InputError(dump.path, because("golden.no_aipp_output", name=spec.name))
+
+
+def _load_dumped(tensor: Tensor, spec: InputSpec) -> tuple[AnyArray, str]:
+    """Return the tensor in the layout and type of the original input: the first channels, as float32."""
+    path = tensor.source.path
+    try:
+        codes = tensor.codes()
+        if tensor.spec.layout not in ("ND", "NCHW"):
+            codes = convert(codes, tensor.spec, "NCHW").codes
+        values = elements.decode(codes, tensor.spec.dtype)
+    except (LayoutError, ElementError) as error:
+        raise InputError(path, error.reason) from error
+    channels = spec.shape[1] if spec.shape is not None and len(spec.shape) == 4 else None
+    if isinstance(channels, int) and values.ndim == 4 and channels < values.shape[1]:
+        values = values[:, :channels]
+    return np.ascontiguousarray(values, _dtype(spec).storage), path

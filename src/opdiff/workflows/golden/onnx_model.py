@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -31,6 +33,7 @@ Dimension = int | str | None
 _MAX_GRAPH_DEPTH = 32
 _MAX_MODEL_NBYTES = (2 << 30) - 1
 _EXTERNAL = 1
+_BRANCH_NUMBERS = {"then_branch": 0, "else_branch": 1}
 
 
 def _strings(name: str) -> Field:
@@ -118,14 +121,13 @@ class OnnxNode(Struct, frozen=True):
 
 
 class OnnxGraph(Struct, frozen=True):
-    """One graph; `position` is its offset in the file, 0 for the main graph."""
+    """One graph; `range` is its place in the file, empty for the main graph."""
 
-    position: int
     nodes: tuple[OnnxNode, ...]
     initializers: frozenset[str]
     inputs: tuple[InputSpec, ...]
     outputs: tuple[str, ...]
-    range: Range = Range(0, 0)
+    range: Range
 
 
 class OnnxModel(Struct, frozen=True):
@@ -227,7 +229,6 @@ class _GraphParser:
             if entry.get("key") == "location"
         ]
         return OnnxGraph(
-            place.offset,
             tuple(self._node(node, depth) for node in values.get("nodes", ())),
             frozenset(weight.get("name", "") for weight in weights),
             tuple(_input_spec(value) for value in values.get("inputs", ())),
@@ -269,3 +270,38 @@ def _dimension(values: dict[str, Any]) -> Dimension:
         return extent
     name: str | None = values.get("name")
     return name if name and name != "?" else None
+
+
+# Names of ATC
+
+
+class NamedGraph(Struct, frozen=True):
+    """A graph with the names of its operators, in order; `prefix` is already part of the names."""
+
+    graph: OnnxGraph
+    prefix: str
+    names: tuple[str, ...]
+
+    def operators(self) -> tuple[tuple[str, OnnxNode], ...]:
+        """Names and nodes."""
+        return tuple(zip(self.names, self.graph.nodes, strict=True))
+
+
+def name_operators(main: OnnxGraph) -> dict[int, NamedGraph]:
+    """Return every graph of a model with the names that ATC gives to its operators, by its offset in the file.
+
+    Rule files refer to originals by these names. A node keeps its name. Only nodes without a name are numbered: first
+    those of the main graph, then those of inner graphs, breadth first. Operators of a branch have the name of their
+    `If` and of the branch in front.
+    """
+    unnamed = count()
+    found: dict[int, NamedGraph] = {}
+    pending = deque([("", main)])
+    while pending:
+        prefix, graph = pending.popleft()
+        names = tuple(prefix + (node.name or f"{node.op_type}_{next(unnamed)}") for node in graph.nodes)
+        found[graph.range.offset] = NamedGraph(graph, prefix, names)
+        for name, node in zip(names, graph.nodes, strict=True):
+            for number, (attribute, inner) in enumerate(node.graphs):
+                pending.append((f"{name}_{_BRANCH_NUMBERS.get(attribute, number)}_{attribute}/", inner))
+    return found

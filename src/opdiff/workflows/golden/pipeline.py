@@ -20,19 +20,10 @@ from opdiff.core.atomic_file import fill_folder, open_atomic
 from opdiff.core.tensor import file_safe_name
 from opdiff.workflows.convert.result_lists import write_mapping
 from opdiff.workflows.golden.compiled_model import check_original, fitting_shapes, read_compiled
-from opdiff.workflows.golden.computing import free_disk_nbytes
 from opdiff.workflows.golden.file_plan import plan_files
-from opdiff.workflows.golden.manifest import (
-    Manifest,
-    describe_inputs,
-    find_manifest,
-    hash_files,
-    run_key,
-    write_manifest,
-)
+from opdiff.workflows.golden.manifest import describe_run, find_manifest, write_manifest
 from opdiff.workflows.golden.model_inputs import load_inputs
-from opdiff.workflows.golden.original import Omitted
-from opdiff.workflows.golden.sources import read_source
+from opdiff.workflows.golden.original import Omitted, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,11 +31,10 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.workflows.golden.computing import Progress
     from opdiff.workflows.golden.file_plan import FilePlan
-    from opdiff.workflows.golden.manifest import HashedFile, InputEntry
+    from opdiff.workflows.golden.manifest import Manifest
     from opdiff.workflows.golden.model_inputs import ModelInput
     from opdiff.workflows.golden.options import GoldenOptions
-    from opdiff.workflows.golden.original import OriginalModel
-    from opdiff.workflows.golden.sources import PreparedModel
+    from opdiff.workflows.golden.original import PreparedModel
 
     Notify = Callable[[Reason], None]
 
@@ -92,48 +82,34 @@ def make_golden(options: GoldenOptions, notify: Notify, progress: Progress) -> G
         for note in check_original(compiled, options.model, {*source.operator_names, *(spec.name for spec in specs)}):
             notify(note)
     inputs = load_inputs(specs, options, fitting_shapes(compiled.shapes, specs) if compiled else {})
-    origin = _Origin.of(source.original, inputs, options)
-    target = os.path.join(options.output, f"golden-{origin.key[:_KEY_DIGITS]}") if options.reuse else options.output
+    manifest = describe_run(source.original.files, inputs, options)
+    target = os.path.join(options.output, f"golden-{manifest.key[:_KEY_DIGITS]}") if options.reuse else options.output
     present = find_manifest(target) if options.reuse else None
-    if present is not None and present.key == origin.key:
+    if present is not None and present.key == manifest.key:
         return GoldenResult(target, present.files, present.nbytes, (), is_reused=True)
     prepared = source.prepare(inputs, options.libraries)
     needed = compiled.compared if compiled and options.only_needed else None
-    run = _Run(prepared, inputs, plan_files(prepared.model, options, time.time_ns() // 1000, needed), origin)
+    run = _Run(prepared, inputs, plan_files(prepared.model, options, time.time_ns() // 1000, needed), manifest)
     with fill_folder(target) as folder:
         result = run.write(folder, progress)
     files = tuple(os.path.join(target, name) for name in result.input_files)
     return replace(result, folder=target, input_files=files)
 
 
-class _Origin(Struct, frozen=True):
-    """Model and inputs as the manifest has them, and the digest of the run."""
-
-    key: str
-    model: tuple[HashedFile, ...]
-    inputs: tuple[InputEntry, ...]
-
-    @classmethod
-    def of(cls, model: OriginalModel, inputs: Sequence[ModelInput], options: GoldenOptions) -> _Origin:
-        """Describe a run."""
-        files, entries = hash_files(model.files), describe_inputs(inputs)
-        return cls(run_key(files, entries, options), files, entries)
-
-
 class _Run(Struct, frozen=True):
-    """A model with its inputs and the files to write."""
+    """A model with its inputs, the files to write, and the manifest as far as it is known before the run."""
 
     prepared: PreparedModel
     inputs: tuple[ModelInput, ...]
     plan: FilePlan
-    origin: _Origin
+    manifest: Manifest
 
     def write(self, folder: str, progress: Progress) -> GoldenResult:
         """Write all files of the run to a folder; paths in the result are relative to it."""
         own = {item.name for item in self.inputs}
         computed_files = {tensor: names for tensor, names in self.plan.files.items() if tensor not in own}
         paths = {tensor: os.path.join(folder, names[0]) for tensor, names in computed_files.items()}
-        computed = self.prepared.compute(paths, progress, free_disk_nbytes(folder))
+        computed = self.prepared.compute(paths, progress, shutil.disk_usage(folder).free)
         nbytes = computed.nbytes + self._write_inputs(folder)
         files = {tensor: names for tensor, names in self.plan.files.items() if tensor not in computed.not_written}
         for names in files.values():
@@ -142,7 +118,7 @@ class _Run(Struct, frozen=True):
             write_mapping(folder, self.plan.renamed)
         omitted = (*self.plan.omitted, *self._not_numbers(computed.not_written))
         result = GoldenResult(folder, sum(map(len, files.values())), nbytes, omitted, self._write_random(folder))
-        write_manifest(folder, self._manifest(result))
+        write_manifest(folder, self._filled_manifest(result))
         return result
 
     def _write_inputs(self, folder: str) -> int:
@@ -175,14 +151,12 @@ class _Run(Struct, frozen=True):
             if tensor in reasons and tensor in self.plan.files
         ]
 
-    def _manifest(self, result: GoldenResult) -> Manifest:
+    def _filled_manifest(self, result: GoldenResult) -> Manifest:
         without: dict[str, list[str]] = {}
         for item in result.omitted:
             without.setdefault(item.reason.code.removeprefix("golden."), []).append(item.name)
-        return Manifest(
-            key=self.origin.key,
-            model=self.origin.model,
-            inputs=self.origin.inputs,
+        return replace(
+            self.manifest,
             engine=self.prepared.engine,
             files=result.files,
             nbytes=result.nbytes,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -12,8 +13,7 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.tensor import Shape
@@ -96,7 +96,7 @@ class Runner:
         """Name and version of the engine."""
         return f"onnxruntime {self._runtime.__version__}"
 
-    def open_session(self, model: OriginalModel, data: bytes, *, frees_early: bool = False) -> Any:  # noqa: ANN401  untyped
+    def open_session(self, model: OriginalModel, data: bytes, *, frees_early: bool = False) -> Session:
         """Return a session without optimizations, so that every node is computed as written.
 
         Args:
@@ -117,74 +117,66 @@ class Runner:
             options.execution_order = runtime.ExecutionOrder.PRIORITY_BASED
         for name, extent in self._dimensions.items():
             options.add_free_dimension_override_by_name(name, extent)
-        for library in self._libraries:
-            self._register(options, library)
-        try:
-            return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        except _runtime_errors() as error:
-            raise InputError(model.path, because("golden.cannot_load_model", error=_message(error))) from error
+        for library in self._libraries:  # their code is executed
+            with _named_errors(library, "golden.cannot_load_library"):
+                options.register_custom_ops_library(os.path.abspath(library))
+        with _named_errors(model.path, "golden.cannot_load_model"):
+            session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        return Session(model.path, session, self._inputs)
 
-    @staticmethod
-    def _register(options: Any, library: str) -> None:  # noqa: ANN401  untyped
-        """Load a library of operators; its code is executed."""
-        try:
-            options.register_custom_ops_library(os.path.abspath(library))
-        except _runtime_errors() as error:
-            raise InputError(library, because("golden.cannot_load_library", error=_message(error))) from error
 
-    def run(
-        self,
-        model: OriginalModel,
-        session: Any,  # noqa: ANN401  untyped
-        tensors: Sequence[str],
-        *,
-        is_short: bool = False,
-    ) -> list[AnyArray]:
-        """Run a session and return some of its outputs; a short run needs no thread, and Ctrl-C waits for its end."""
-        binding = self._binding(session)
+class Session(Struct, frozen=True):
+    """An opened model with its inputs; `path` is named in errors."""
+
+    path: str
+    session: Any
+    inputs: Sequence[FedInput]
+
+    def output_types(self) -> dict[str, TensorType]:
+        """Return the types of the outputs, and their shapes where the session knows them."""
+        found = {}
+        for output in self.session.get_outputs():
+            dims = output.shape
+            # An empty list is a scalar or a tensor of unknown rank.
+            is_known = bool(dims) and all(isinstance(dim, int) and dim >= 0 for dim in dims)
+            found[output.name] = TensorType(output.type, tuple(dims) if is_known else None)
+        return found
+
+    def run(self, tensors: Sequence[str], *, is_short: bool = False) -> list[AnyArray]:
+        """Run and return some of the outputs; a short run needs no thread, and Ctrl-C waits for its end."""
+        binding = self._binding()
         for name in tensors:
             binding.bind_output(name, "cpu")
         if is_short:
-            self._run_here(model, session, binding)
+            with _named_errors(self.path, "golden.run_failed"):
+                self.session.run_with_iobinding(binding)
         else:
-            self._run(model, session, binding, lambda: None)
+            self._run(binding, lambda: None)
         return [value.numpy() for value in binding.get_outputs()]
 
-    def run_into(
-        self,
-        model: OriginalModel,
-        session: Any,  # noqa: ANN401  untyped
-        outputs: Sequence[BoundOutput],
-        report: Callable[[], None],
-    ) -> None:
-        """Run a session whose outputs are written to given addresses; `report` is called now and then."""
-        binding = self._binding(session)
+    def run_into(self, outputs: Sequence[BoundOutput], report: Callable[[], None]) -> None:
+        """Run and write outputs to given addresses; `report` is called now and then."""
+        binding = self._binding()
         for output in outputs:
             binding.bind_output(output.tensor, "cpu", 0, output.element, list(output.shape), output.address)
-        self._run(model, session, binding, report)
+        self._run(binding, report)
 
-    def _binding(self, session: Any) -> Any:  # noqa: ANN401  untyped
-        binding = session.io_binding()
-        for item in self._inputs:
-            value = self._runtime.OrtValue.ortvalue_from_numpy_with_onnx_type(item.codes, item.element)
-            binding.bind_ortvalue_input(item.name, value)
+    def _binding(self) -> Any:  # noqa: ANN401  untyped
+        binding = self.session.io_binding()
+        make_value = import_runtime().OrtValue.ortvalue_from_numpy_with_onnx_type
+        for item in self.inputs:
+            binding.bind_ortvalue_input(item.name, make_value(item.codes, item.element))
         return binding
 
-    def _run_here(self, model: OriginalModel, session: Any, binding: Any) -> None:  # noqa: ANN401  untyped
-        try:
-            session.run_with_iobinding(binding)
-        except _runtime_errors() as error:
-            raise _run_failed(model, error) from error
-
-    def _run(self, model: OriginalModel, session: Any, binding: Any, report: Callable[[], None]) -> None:  # noqa: ANN401  untyped
+    def _run(self, binding: Any, report: Callable[[], None]) -> None:  # noqa: ANN401  untyped
         """Run in a thread, so that Ctrl-C ends the run."""
-        options = self._runtime.RunOptions()
+        options = import_runtime().RunOptions()
         failures: list[BaseException] = []
         done = Event()
 
         def work() -> None:
             try:
-                session.run_with_iobinding(binding, options)
+                self.session.run_with_iobinding(binding, options)
             except _runtime_errors() as error:
                 failures.append(error)
             finally:
@@ -200,19 +192,19 @@ class Runner:
             raise
         finally:
             thread.join()
-        if failures:
-            raise _run_failed(model, failures[0]) from failures[0]
+        with _named_errors(self.path, "golden.run_failed"):
+            for error in failures:
+                raise error
 
 
-def output_types(session: Any) -> dict[str, TensorType]:  # noqa: ANN401  untyped
-    """Return the types of a session's outputs, and their shapes where the session knows them."""
-    found = {}
-    for output in session.get_outputs():
-        dims = output.shape
-        # An empty list is a scalar or a tensor of unknown rank.
-        is_known = bool(dims) and all(isinstance(dim, int) and dim >= 0 for dim in dims)
-        found[output.name] = TensorType(output.type, tuple(dims) if is_known else None)
-    return found
+@contextmanager
+def _named_errors(path: str, code: str) -> Iterator[None]:
+    """Raise errors of ONNX Runtime as errors of a file: the first line of the message, without its number."""
+    try:
+        yield
+    except _runtime_errors() as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise InputError(path, because(code, error=lines[0].removeprefix("[ONNXRuntimeError] : "))) from error
 
 
 def _runtime_errors() -> tuple[type[Exception], ...]:
@@ -220,13 +212,3 @@ def _runtime_errors() -> tuple[type[Exception], ...]:
 
     own = [item for item in vars(state).values() if isinstance(item, type) and issubclass(item, Exception)]
     return (*own, RuntimeError, ValueError)
-
-
-def _run_failed(model: OriginalModel, error: BaseException) -> InputError:
-    return InputError(model.path, because("golden.run_failed", error=_message(error)))
-
-
-def _message(error: BaseException) -> str:
-    """Return the first line of an error, without its number."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].removeprefix("[ONNXRuntimeError] : ")

@@ -17,8 +17,7 @@ from opdiff.core.formatting import size
 from opdiff.core.reasons import because
 from opdiff.workflows.golden.computing import ComputedTensors
 from opdiff.workflows.golden.onnx_model import ELEMENT_TYPES, InputSpec, map_file
-from opdiff.workflows.golden.original import Omitted, Operator, OriginalModel
-from opdiff.workflows.golden.sources import PreparedModel
+from opdiff.workflows.golden.original import Omitted, Operator, OriginalModel, PreparedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,8 +46,7 @@ def import_tensorflow() -> Any:  # noqa: ANN401  TensorFlow is optional and unty
     try:
         import tensorflow as tf
     except ImportError as error:
-        problem = because("golden.needs_tensorflow")
-        raise UsageError(problem) from error
+        raise UsageError(because("golden.needs_tensorflow")) from error
     return tf
 
 

@@ -15,8 +15,7 @@ from opdiff.core.reasons import Reason, because
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
 from opdiff.workflows.golden import onnx_encoder as onnx
-from opdiff.workflows.golden.atc_names import name_operators
-from opdiff.workflows.golden.onnx_model import parse_onnx
+from opdiff.workflows.golden.onnx_model import name_operators, parse_onnx
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -137,7 +136,7 @@ class EncodedModel:
         return wire.block(5, self.bytes_of(weight.place) + wire.text(8, name))
 
     def _parse(self, graph: OnnxGraph) -> tuple[tuple[EncodedNode, ...], list[EncodedWeight]]:
-        names = name_operators(graph)[graph.position].names
+        names = name_operators(graph)[graph.range.offset].names
         parts = [self._decode(_GRAPH, Range(*place)) for place in self._values.get("graphs", ())]
         nodes = [Range(*place) for part in parts for place in part.get("nodes", ())]
         captured = [_captured(node.graphs) for node in graph.nodes]

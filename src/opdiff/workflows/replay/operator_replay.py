@@ -225,7 +225,7 @@ class OperatorReplay(Struct, frozen=True):
         runner = Runner(feeds, {}, (), 1 if is_short else self.context.threads)
         data = self.context.encoder.encode(self.subgraph, feeds, arithmetic, self.device_type)
         session = runner.open_session(model, data)
-        outputs = runner.run(model, session, self.subgraph.outputs, is_short=is_short)
+        outputs = session.run(self.subgraph.outputs, is_short=is_short)
         return dict(zip(self.subgraph.outputs, outputs, strict=True))
 
     def load_inputs(self) -> list[FedInput]:

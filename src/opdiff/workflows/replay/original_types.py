@@ -12,7 +12,7 @@ from opdiff.core.dtypes import Kind
 from opdiff.core.errors import InputError
 from opdiff.workflows.golden.computing import find_shapes
 from opdiff.workflows.golden.onnx_model import ELEMENT_TYPES
-from opdiff.workflows.golden.runtime import FedInput, Runner, output_types
+from opdiff.workflows.golden.runtime import FedInput, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ def find_types(encoded: EncodedModel, given_shapes: Mapping[str, Shape], threads
     session = runner.open_session(model, model.with_outputs(encoded.producers))
     found = {
         name: OriginalType(element, kind.shape)
-        for name, kind in output_types(session).items()
+        for name, kind in session.output_types().items()
         if (element := _element(kind.text))
     }
     unknown = [name for name, kind in found.items() if kind.shape is None]

@@ -27,7 +27,7 @@ from opdiff.read.rules import read_rules
 from opdiff.read.rules.parameters import read_parameters
 from opdiff.workflows.golden.compiled_model import fitting_shapes, read_compiled
 from opdiff.workflows.golden.options import GoldenOptions
-from opdiff.workflows.golden.sources import read_source
+from opdiff.workflows.golden.original import read_source
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.arithmetic import SubgraphEncoder
 from opdiff.workflows.replay.dumped_values import DumpedValues, DumpOnly

@@ -1,19 +1,30 @@
-"""Faults that can be injected into a tensor: functions from its values to wrong values."""
+"""Faults that can be injected into a tensor, functions from its values to wrong values; and their injection."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import shutil
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
+from opdiff.align.element_reader import open_pair, open_stored_codes
+from opdiff.core import codes as elements
 from opdiff.core.dtypes import Kind
+from opdiff.core.dump import side_tensor
+from opdiff.core.source import FileRange
+from opdiff.read import read_operator
+from opdiff.read.directory import real_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
+    from opdiff.core.pairing import Pairing
+    from opdiff.core.tensor import Tensor
 
 _SCALE = 1.25
 _QUANTIZATION_STEPS = 255
@@ -60,10 +71,6 @@ class Fault(Struct, frozen=True):
     corrupt: Callable[[FaultTarget], AnyArray | None]
 
 
-def _scale(target: FaultTarget) -> AnyArray | None:
-    return target.values * _SCALE
-
-
 def _shift(target: FaultTarget) -> AnyArray | None:
     step = target.root_mean_square / 2
     return target.values + (step if target.dtype.kind is Kind.FLOAT else max(round(step), 1))
@@ -108,10 +115,6 @@ def _overflow(target: FaultTarget) -> AnyArray | None:
     return result
 
 
-def _zero(target: FaultTarget) -> AnyArray | None:
-    return np.zeros_like(target.values)
-
-
 def _other_tensor(target: FaultTarget) -> AnyArray | None:
     return None if target.other is None else target.other.reshape(target.values.shape)
 
@@ -119,13 +122,79 @@ def _other_tensor(target: FaultTarget) -> AnyArray | None:
 FAULTS: dict[str, Fault] = {
     fault.name: fault
     for fault in (
-        Fault("scale", "all values are multiplied by 1.25", "scale", _scale),
+        Fault("scale", "all values are multiplied by 1.25", "scale", lambda target: target.values * _SCALE),
         Fault("offset", "half of the root mean square is added to all values", "offset", _shift),
         Fault("zero-point", "all values are shifted by 8 steps of an 8-bit quantization", "offset", _shift_zero_point),
         Fault("permuted", "the two longest axes are swapped", "order", _swap_longest_axes),
         Fault("channel", "one channel is noise", "channel", _corrupt_channel),
         Fault("overflow", "1 % of the values are infinite", "overflow", _overflow),
-        Fault("zero", "all values are zero", "zero", _zero),
+        Fault("zero", "all values are zero", "zero", lambda target: np.zeros_like(target.values)),
         Fault("other-tensor", "the values are those of another tensor", "other tensor", _other_tensor),
     )
 }
+
+
+# Injection into a copy of a dump file: only the bytes of one tensor change
+
+
+def is_injectable(pairing: Pairing) -> bool:
+    """Return whether the target is stored uncompressed in a file."""
+    return isinstance(pairing.target.data.source, FileRange)
+
+
+def logical_values(pairing: Pairing) -> AnyArray:
+    """Return the values of the target in the shape in which they are compared, as float64."""
+    pair = open_pair(*pairing.operands)
+    codes = pair.target.block(0, pair.target.count)
+    return elements.decode(codes, pair.target.dtype).astype(np.float64).reshape(pair.golden.shape)
+
+
+def inject(pairing: Pairing, values: AnyArray, folder: str) -> Pairing | None:
+    """Return the pairing with a copy of the target's file in which the tensor has these values.
+
+    Returns `None` if the values cannot be stored in place, as in tensors that are rearranged to be compared.
+
+    Raises:
+        DumpError, ElementError, LayoutError: the tensor cannot be read, or cannot hold the values.
+    """
+    target = pairing.target.data
+    source = cast("FileRange", target.source)
+    reader = open_pair(*pairing.operands).target
+    codes = elements.encode(_clip_to_range(values, reader.dtype), reader.dtype).reshape(-1)
+    stored = open_stored_codes(target)
+    stored_codes = stored.codes.copy()
+    all_elements = np.arange(reader.count)
+    stored_codes[reader.offsets(all_elements)] = codes.byteswap() if stored.swapped else codes
+    copy = os.path.join(folder, os.path.basename(source.path))
+    shutil.copyfile(source.path, copy)
+    with open(copy, "r+b") as file:
+        file.seek(source.offset)
+        file.write(elements.pack(stored_codes, reader.dtype))
+    injected = replace(pairing, target=side_tensor(pairing.key, _read_copy(copy, target)))
+    written = open_pair(*injected.operands).target.take(all_elements)
+    return injected if np.array_equal(_bits(written), _bits(codes)) else None
+
+
+def _read_copy(copy: str, tensor: Tensor) -> Tensor:
+    """Return the tensor as described in the copy."""
+    source = cast("FileRange", tensor.source)
+    operator = read_operator(copy, real_name(source.path), sliced=False)
+    moved = replace(source, path=copy)
+    for found in (*operator.inputs, *operator.outputs):
+        if found.source == moved and found.spec == tensor.spec:
+            return found
+    return replace(tensor, source=moved)
+
+
+def _bits(codes: AnyArray) -> AnyArray:
+    """Return the bytes of codes, so that NaN equals itself."""
+    return np.ascontiguousarray(codes).view(np.uint8)
+
+
+def _clip_to_range(values: AnyArray, dtype: DType) -> AnyArray:
+    """Round and clip values to the range of an integer type, as on the device."""
+    if dtype.kind is not Kind.INTEGER:
+        return values
+    info = np.iinfo(dtype.decoded)
+    low = -(1 << (dtype.bits - 1)) if info.min else 0
+    return np.clip(np.rint(values), low, low + (1 << dtype.bits) - 1)

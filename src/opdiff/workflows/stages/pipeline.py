@@ -7,27 +7,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from opdiff.core import filesystem
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Reason, because
 from opdiff.core.stages import Chain, Change, StageKind, Step
+from opdiff.judge.fusion_switches import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
 from opdiff.judge.steps import judge_chain
+from opdiff.workflows.compare.follow_up import write_remedies
 from opdiff.workflows.compare.input_reader import SharedReader
 from opdiff.workflows.compare.inputs import ComparisonProblem
 from opdiff.workflows.compare.outputs import write_outputs
 from opdiff.workflows.compare.pipeline import compare
-from opdiff.workflows.stages.options import MAX_STAGES, MIN_STAGES
+from opdiff.workflows.stages.options import MAX_STAGES, MIN_STAGES, StageName, StagesOptions
 from opdiff.workflows.stages.recognition import recognize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from opdiff.core.reasons import Reason
     from opdiff.core.stages import Stage
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.outputs import OutputFiles
     from opdiff.workflows.compare.pipeline import ComparisonResult
-    from opdiff.workflows.stages.options import StagesOptions
 
     Progress = Callable[[int, int], None]
 
@@ -60,8 +62,8 @@ def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = 
         folder = os.path.join(options.compare.output, folder_name(golden, target, changes))
         wanted = replace(wanted, output=folder)
         result = _compare(wanted, progress, reader)
-        if isinstance(result, Step):
-            return result._replace(golden=golden, target=target, changes=changes)
+        if isinstance(result, Reason):
+            return Step(golden, target, changes, problem=result)
         results.append(result)
         if write:
             files.append(write_outputs(result, wanted))
@@ -81,13 +83,13 @@ def _warnings(steps: Iterable[Step]) -> Iterator[Reason]:
             yield because("stages.step_warning", **numbers, warning=warning, command=warning.fact("command"))
 
 
-def _compare(options: CompareOptions, progress: Progress, reader: SharedReader) -> ComparisonResult | Step:
-    """Return the comparison, or a step with the problem."""
+def _compare(options: CompareOptions, progress: Progress, reader: SharedReader) -> ComparisonResult | Reason:
+    """Return the comparison, or why there is none."""
     try:
         (result,) = compare(options, progress, reader=reader)
     except (InputError, UsageError) as error:
-        return Step(0, 0, (), problem=error.reason)
-    return Step(0, 0, (), problem=result.reason) if isinstance(result, ComparisonProblem) else result
+        return error.reason
+    return result.reason if isinstance(result, ComparisonProblem) else result
 
 
 def folder_name(golden: int, target: int, changes: Iterable[Change]) -> str:
@@ -135,3 +137,52 @@ def _environment_changes(golden: Stage, target: Stage) -> Iterator[Change]:
     if any(mine and other and mine != other for mine, other in versions):
         found.append(Change.VERSION)
     yield from found or ((Change.VERSION, Change.PROCESSOR) if golden.kind is target.kind else ())
+
+
+def find_step(options: CompareOptions, third: str, third_rules: str) -> Chain:
+    """Return the chain from the golden run over a third run with fusion off to the target; nothing is written.
+
+    Raises:
+        UsageError: these runs and rules cannot be combined.
+        InputError: a side or a rule file cannot be used.
+    """
+    if not third_rules or not options.fusion_rules:
+        raise UsageError(because("stages.third_rules"))
+    if filesystem.isdir(options.fusion_rules):
+        raise UsageError(because("stages.third_single"))
+    plain = replace(
+        options, number_range="", selected="", pairs="", fusion_rules="", fusion_off_rules="", quant_rules=""
+    )
+    stages = StagesOptions(
+        (options.golden, third, options.target),
+        (None, StageName.FUSION_OFF, StageName.OFFLINE),
+        options.fusion_rules,
+        third_rules,
+        options.quant_rules,
+        compare=plain,
+    )
+    return compare_stages(stages, lambda _done, _total: None).chain
+
+
+# Files that apply the advice
+
+
+def write_fusion_switches(chain: Chain, folder: str) -> list[str]:
+    """Write the switches for a conversion without fusion if fusion may have lost the accuracy; return the paths."""
+    culprit = chain.verdict.culprit
+    if culprit is None or Change.FUSION not in chain.verdict.steps[culprit].changes:
+        return []
+    path = os.path.join(folder, FUSION_OFF_FILE)
+    with open_atomic(path) as file:
+        file.write(FUSION_OFF_SWITCHES.encode() + b"\n")
+    return [path]
+
+
+def write_stage_remedies(chain: Chain, folder: str) -> list[str]:
+    """Write the files that apply the remedies for the step that lost most; return their paths."""
+    culprit = chain.verdict.culprit
+    if culprit is None:
+        return []
+    shown_by = chain.verdict.steps[culprit].shown_by
+    comparison = (chain.steps[culprit] if shown_by is None else chain.total(shown_by)).comparison
+    return write_remedies(comparison, folder) if comparison else []

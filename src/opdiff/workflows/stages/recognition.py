@@ -30,14 +30,7 @@ if TYPE_CHECKING:
 # Share of the dumped operators that the rules of the same model have, at least.
 _MIN_FIT = 0.5
 _KINDS = list(StageKind)
-_CHANGES = {StageName.VERSION: Change.VERSION, StageName.PROCESSOR: Change.PROCESSOR}
-
-
-class Recognized(NamedTuple):
-    """Stages in the order of the chain, and remarks about the directories and rule files."""
-
-    stages: tuple[Stage, ...]
-    notes: tuple[Reason, ...] = ()
+_CHANGES: dict[StageName | None, Change] = {StageName.VERSION: Change.VERSION, StageName.PROCESSOR: Change.PROCESSOR}
 
 
 class _Run(NamedTuple):
@@ -57,8 +50,10 @@ class _Rules(NamedTuple):
     is_version: bool = False
 
 
-def recognize(options: StagesOptions, reader: InputReader) -> Recognized:
-    """Return what the directories hold; unreadable directories are left out, unless fewer than two remain.
+def recognize(options: StagesOptions, reader: InputReader) -> tuple[tuple[Stage, ...], tuple[Reason, ...]]:
+    """Return the stages in the order of the chain, and remarks about the directories and rule files.
+
+    Unreadable directories are left out, unless fewer than two remain.
 
     Raises:
         UsageError: what a directory holds cannot be told, and the user has to say it.
@@ -69,14 +64,15 @@ def recognize(options: StagesOptions, reader: InputReader) -> Recognized:
     arrays = [run for run in runs if run.dump.kind is DumpKind.ARRAYS]
     devices = [run for run in runs if run.dump.kind is DumpKind.NPU]
     found = [*_array_stages(arrays, with_quant_rules=bool(options.quant_rules)), *_device_stages(devices, rules)]
-    ordered = sorted(found, key=_place)
-    _refuse_repeated([stage for _, stage in ordered])
-    used = {stage.rules for _, stage in ordered}
-    unused = [because("stages.rules_unused", rules=each.file.path) for each in rules if each.file.path not in used]
-    stages = tuple(stage for _, stage in ordered)
-    return Recognized(
-        stages, (*notes, *exchanged, *unused, *_order_notes([position for position, _ in ordered], stages))
-    )
+    found.sort(key=lambda item: (_KINDS.index(item[1].kind), item[1].change is not None, item[0]))
+    positions, stages = [position for position, _ in found], tuple(stage for _, stage in found)
+    _refuse_repeated(stages)
+    used = {stage.rules for stage in stages}
+    notes += exchanged
+    notes += [because("stages.rules_unused", rules=each.file.path) for each in rules if each.file.path not in used]
+    if positions != sorted(positions):
+        notes.append(because("stages.reordered", order=tuple(stage.path for stage in stages)))
+    return stages, tuple(notes)
 
 
 def _read_runs(options: StagesOptions, reader: InputReader) -> tuple[list[_Run], list[Reason]]:
@@ -111,16 +107,6 @@ def _read_rule_files(options: StagesOptions, reader: InputReader) -> tuple[list[
     off, on = found[0], found[1]
     note = because("stages.rules_exchanged", fusion_off=off.file.path, fusion=on.file.path)
     return [on._replace(is_off=True), off._replace(is_off=False), *found[2:]], [note]
-
-
-def _place(item: tuple[int, Stage]) -> tuple[int, bool, int]:
-    position, stage = item
-    return _KINDS.index(stage.kind), stage.change is not None, position
-
-
-def _order_notes(positions: Sequence[int], stages: Sequence[Stage]) -> Iterator[Reason]:
-    if list(positions) != sorted(positions):
-        yield because("stages.reordered", order=tuple(stage.path for stage in stages))
 
 
 def _refuse_repeated(stages: Sequence[Stage]) -> None:
@@ -171,7 +157,9 @@ def _device_stages(runs: Sequence[_Run], rules: Sequence[_Rules]) -> Iterator[tu
         evidence = [because("stages.dump", count=len(dump.operators))]
         kind, why = _device_kind(run, chosen, fused)
         evidence += [why] if why else []
-        stage = Stage(dump.path, kind, dump.kind, dump.quantized, evidence=tuple(evidence), change=_said_change(run))
+        stage = Stage(
+            dump.path, kind, dump.kind, dump.quantized, evidence=tuple(evidence), change=_CHANGES.get(run.name)
+        )
         if chosen is not None:
             stage = stage._replace(rules=chosen.file.path, fused=chosen.fused, origin=chosen.file.origin)
         yield run.position, stage
@@ -219,7 +207,3 @@ def _device_kind(run: _Run, chosen: _Rules | None, fused: Reason | None) -> tupl
         why = because("stages.fits_rules", rules=name, fused=chosen.fused)
         return StageKind.FUSION_OFF if chosen.is_off else StageKind.OFFLINE, why
     return StageKind.OFFLINE if fused is None else StageKind.FUSION_OFF, fused
-
-
-def _said_change(run: _Run) -> Change | None:
-    return _CHANGES.get(run.name) if run.name else None

@@ -14,7 +14,7 @@ from opdiff.core.input_file import read_input
 from opdiff.core.reasons import because
 from opdiff.measure.topn import NO_CLASS
 from opdiff.read import read_operator
-from opdiff.workflows.topn.sample_names import input_name, without_output_number
+from opdiff.workflows.topn.sample_pairs import input_name, without_output_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,6 @@ target, golden ──samples──► pairs ──scores──► best classes �
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -15,11 +14,17 @@ import numpy as np
 
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.judgement import Outcome
-from opdiff.core.reasons import because
-from opdiff.judge.task_accuracy import difference_of, disagreement_of, outcome_of, share_of
+from opdiff.core.reasons import Reason, because
+from opdiff.judge.task_accuracy import (
+    NORMAL_DIFFERENCE,
+    SIGNIFICANT_DIFFERENCE,
+    difference_of,
+    disagreement_of,
+    outcome_of,
+    share_of,
+)
 from opdiff.measure.topn import NO_CLASS, BestClasses, are_among, best_classes, scores_of
 from opdiff.workflows.topn.labels import match_labels, read_labels
-from opdiff.workflows.topn.remarks import remarks_about, sentences_of
 from opdiff.workflows.topn.result import ScoredSamples, ScoredSide, TopK, TopnResult
 from opdiff.workflows.topn.sample_pairs import pair_samples
 from opdiff.workflows.topn.samples import ScoreReader, read_outputs
@@ -27,6 +32,7 @@ from opdiff.workflows.topn.samples import ScoreReader, read_outputs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from opdiff.core.reasons import Fact
     from opdiff.measure.topn import Classes, Scores
     from opdiff.workflows.topn.options import TopnOptions
     from opdiff.workflows.topn.result import SampleResult
@@ -38,6 +44,11 @@ if TYPE_CHECKING:
 # Elements of a block that is read and ranked at once.
 _BLOCK_ELEMENTS = 1 << 20
 _SEVERITY = (Outcome.CLEAN, Outcome.UNSURE, Outcome.SUSPICIOUS, Outcome.WRONG)
+# Golden accuracy below this multiple of guessing shows labels of other samples or of another numbering.
+_MIN_TIMES_CHANCE = 3
+_MIN_SAMPLES_FOR_REMARKS = 20
+# Documented number of samples for this check.
+_DOCUMENTED_SAMPLES = 10_000
 
 
 def check_topn(options: TopnOptions, progress: Progress = lambda _done, _total: None) -> TopnResult:
@@ -64,7 +75,7 @@ def check_topn(options: TopnOptions, progress: Progress = lambda _done, _total: 
     flips = tuple(sorted(scored.results(flips_only=True), key=_clearest_first))
     if os.path.realpath(options.target) == os.path.realpath(options.golden):
         notes.append(because("topn.same_path"))
-    notes += remarks_about(scored, target.classes)
+    notes += _remarks_about(scored, target.classes)
     return TopnResult(
         target=options.target,
         golden=options.golden,
@@ -73,7 +84,7 @@ def check_topn(options: TopnOptions, progress: Progress = lambda _done, _total: 
         classes=target.classes,
         top=top,
         outcome=max((item.outcome for item in top), key=_SEVERITY.index),
-        sentences=sentences_of(top, flips, has_labels=labels is not None),
+        sentences=tuple(_sentences(top[0], flips, has_labels=labels is not None)),
         flips=flips,
         notes=tuple(notes),
         scored=scored,
@@ -95,38 +106,27 @@ def _require_ks(ks: Sequence[int], classes: int) -> None:
 
 def _score(pairs: SamplePairs, labels: Classes | None, classes: int, k: int, progress: Progress) -> ScoredSamples:
     """Rank the classes of all samples, block by block."""
-    sides = _SideBuilder(), _SideBuilder()
+    sides: tuple[list[tuple[BestClasses, Scores]], ...] = ([], [])
     readers = (ScoreReader(classes), pairs.target), (ScoreReader(classes), pairs.golden)
     total = len(pairs.target)
-    for start, stop in _blocks(total, classes):
+    step = max(_BLOCK_ELEMENTS // classes, 1)
+    for start in range(0, total, step):
+        stop = min(start + step, total)
         scores = [reader.read(samples[start:stop]) for reader, samples in readers]
         best = [best_classes(side, k) for side in scores]
         for number, side in enumerate(sides):
-            side.add(best[number], scores_of(scores[number], best[1 - number].classes[:, 0]))
+            side.append((best[number], scores_of(scores[number], best[1 - number].classes[:, 0])))
         progress(stop, total)
     names = tuple((one.name, other.name) for one, other in zip(pairs.target, pairs.golden, strict=True))
-    return ScoredSamples(names, labels, sides[0].build(), sides[1].build())
+    return ScoredSamples(names, labels, *map(_joined, sides))
 
 
-def _blocks(total: int, classes: int) -> Iterator[tuple[int, int]]:
-    size = max(_BLOCK_ELEMENTS // classes, 1)
-    return ((start, min(start + size, total)) for start in range(0, total, size))
-
-
-@dataclass(slots=True)
-class _SideBuilder:
-    """Blocks of one run."""
-
-    best: list[BestClasses] = field(default_factory=list)
-    other_best: list[Scores] = field(default_factory=list)
-
-    def add(self, best: BestClasses, other_best: Scores) -> None:
-        self.best.append(best)
-        self.other_best.append(other_best)
-
-    def build(self) -> ScoredSide:
-        joined = BestClasses(*(np.concatenate(parts) for parts in zip(*self.best, strict=True)))
-        return ScoredSide(joined, np.concatenate(self.other_best))
+def _joined(blocks: Sequence[tuple[BestClasses, Scores]]) -> ScoredSide:
+    """Return the blocks of one run as a whole."""
+    best, other_best = zip(*blocks, strict=True)
+    return ScoredSide(
+        BestClasses(*(np.concatenate(parts) for parts in zip(*best, strict=True))), np.concatenate(other_best)
+    )
 
 
 def _top_k(scored: ScoredSamples, k: int) -> TopK:
@@ -146,3 +146,55 @@ def _top_k(scored: ScoredSamples, k: int) -> TopK:
 def _clearest_first(sample: SampleResult) -> float:
     margin = sample.golden.margin
     return -inf if margin is None else -margin
+
+
+# Sentences, and remarks about data that does not fit together
+
+
+def _sentences(first: TopK, flips: Sequence[SampleResult], *, has_labels: bool) -> Iterator[Reason]:
+    """Yield the result in words, the most important first."""
+    loss = first.loss
+    limits = {"normal": NORMAL_DIFFERENCE, "significant": SIGNIFICANT_DIFFERENCE}
+    interval = because("topn.interval", low=loss.low, high=loss.high)
+    if loss.value < 0:
+        interval = because("topn.interval", low=-loss.high, high=-loss.low)
+    kind = "agreement" if not has_labels else "gain" if loss.value < 0 else "loss"
+    facts: dict[str, Fact] = {"k": first.k, "size": abs(loss.value), "interval": interval, **limits}
+    yield Reason(f"topn.{kind}_{first.outcome}", tuple(facts.items()))
+    total = first.agreement.total if first.target_accuracy is None else first.target_accuracy.total
+    if first.outcome is Outcome.UNSURE:
+        yield because("topn.too_few", samples=total, significant=SIGNIFICANT_DIFFERENCE, documented=_DOCUMENTED_SAMPLES)
+    if not has_labels:
+        yield because("topn.labels_wanted")
+    ties = sum(sample.is_tie for sample in flips)
+    if ties:
+        yield because("topn.ties", count=ties)
+
+
+def _remarks_about(scored: ScoredSamples, classes: int) -> Iterator[Reason]:
+    """Yield NaN, and signs of samples or labels that do not belong together."""
+    for side, scores in (("target", scored.target), ("golden", scored.golden)):
+        count = int(scores.best.has_nan.sum())
+        if count:
+            yield because("topn.with_nan", side=side, count=count)
+    best = scored.target.best.classes[:, 0], scored.golden.best.classes[:, 0]
+    if len(best[0]) < _MIN_SAMPLES_FOR_REMARKS:
+        return
+    if scored.labels is not None and not _is_better_than_chance(best[1], scored.labels, classes):
+        yield because("topn.labels_do_not_fit", hint=_offset_hint(best[1], scored.labels, classes))
+    elif scored.labels is None and not _is_better_than_chance(best[0], best[1], classes):
+        yield because("topn.samples_do_not_fit")
+
+
+def _is_better_than_chance(best: Classes, labels: Classes, classes: int) -> bool:
+    known = labels != NO_CLASS
+    return not known.any() or bool((best == labels)[known].mean() * classes >= min(_MIN_TIMES_CHANCE, classes / 2))
+
+
+def _offset_hint(best: Classes, labels: Classes, classes: int) -> Reason | None:
+    """Return the offset with which labels fit, if one does."""
+    known = labels != NO_CLASS
+    for offset in (-1, 1):
+        if known.any() and _is_better_than_chance(best[known], labels[known] + offset, classes):
+            return because("topn.offset_hint", offset=offset)
+    return None

@@ -1,7 +1,9 @@
-"""Result of a task-level check: shares for each k, the outcome, and every sample."""
+"""Result of a task-level check: shares for each k, the outcome, and every sample, which may go to a CSV file."""
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,8 @@ from msgspec import Struct
 from opdiff.core.judgement import Outcome
 from opdiff.judge.task_accuracy import Difference, Share
 from opdiff.measure.topn import NO_CLASS
+from opdiff.report.cells import columns_of_rows, write_table
+from opdiff.report.file_names import topn_file_name, write_new
 
 __all__ = ["Difference", "Outcome", "SampleResult", "Share", "SideResult", "TopK", "TopnResult"]
 
@@ -19,6 +23,14 @@ if TYPE_CHECKING:
 
     from opdiff.core.reasons import Reason
     from opdiff.measure.topn import BestClasses, Classes, Scores
+    from opdiff.report.cells import Cell
+
+
+# Columns of the CSV file with all samples.
+_TITLES = (
+    "Sample", "GoldenSample", "Label", "Flip", "Tie", "TargetClasses", "GoldenClasses", "TargetScores", "GoldenScores",
+    "TargetMargin", "GoldenMargin",
+)  # fmt: skip
 
 
 class TopK(Struct, frozen=True):
@@ -155,3 +167,18 @@ class TopnResult(Struct, frozen=True):
     flips: tuple[SampleResult, ...]
     notes: tuple[Reason, ...]
     scored: ScoredSamples
+
+
+def write_samples(result: TopnResult, folder: str) -> str:
+    """Write a new CSV file with a row for each sample, and return its path."""
+    parts = columns_of_rows(tuple(_cells(sample)) for sample in result.scored.results())
+    return write_new(folder, topn_file_name(time.localtime()), partial(write_table, titles=_TITLES, parts=parts))
+
+
+def _cells(sample: SampleResult) -> Iterator[Cell]:
+    yield from (sample.name, sample.golden_name, "" if sample.label is None else str(sample.label))
+    yield from ("yes" if flag else "no" for flag in (sample.is_flip, sample.is_tie))
+    sides = sample.target, sample.golden
+    yield from (" ".join(map(str, side.classes)) for side in sides)
+    yield from (" ".join(f"{score:.9g}" for score in side.scores) for side in sides)
+    yield from (side.margin for side in sides)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,6 @@ from msgspec import Struct
 
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.workflows.topn.sample_names import without_output_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from opdiff.workflows.topn.samples import Outputs, Sample
 
 _MAX_NAMES_SHOWN = 3
+# Number of an output, and a timestamp, at the end of the names of output files: `img_7_0`, `img_7.0`, `img.0.167…`.
+_OUTPUT_NUMBER = re.compile(r"(.+?)(?:_|\.)[0-9]{1,2}(?:\.[0-9]{10,20})?")
+# Files that samples are made from.
+_INPUT_SUFFIX = re.compile(r"\.(?:jpe?g|png|bmp|gif|tiff?|webp|wav|bin|npy|txt)$", re.IGNORECASE)
 
 
 class SamplePairs(Struct, frozen=True):
@@ -34,7 +39,8 @@ def pair_samples(target: Outputs, golden: Outputs) -> SamplePairs:
     Raises:
         InputError: no names are equal, and the numbers of samples differ.
     """
-    candidates = [_by_keys(target, golden, keys) for keys in product((_whole_name, without_output_number), repeat=2)]
+    forms: tuple[Callable[[str], str], ...] = (str, without_output_number)
+    candidates = [_by_keys(target, golden, keys) for keys in product(forms, repeat=2)]
     best = max(candidates, key=lambda pairs: len(pairs.target))
     if best.target:
         return best
@@ -44,10 +50,6 @@ def pair_samples(target: Outputs, golden: Outputs) -> SamplePairs:
         raise InputError(target.path, because("topn.not_paired", **counts, **names))
     note = because("topn.paired_by_order", target=target.samples[0].name, golden=golden.samples[0].name)
     return SamplePairs(target.samples, golden.samples, (note,))
-
-
-def _whole_name(name: str) -> str:
-    return name
 
 
 def _by_keys(target: Outputs, golden: Outputs, keys: tuple[Callable[[str], str], ...]) -> SamplePairs:
@@ -67,3 +69,14 @@ def _unpaired(target: dict[str, Sample], golden: dict[str, Sample]) -> Iterator[
         if alone:
             names = (*alone[:_MAX_NAMES_SHOWN], "…") if len(alone) > _MAX_NAMES_SHOWN else tuple(alone)
             yield because("topn.unpaired", count=len(alone), side=side, names=names)
+
+
+def without_output_number(name: str) -> str:
+    """Return a name without the number of an output at its end."""
+    match = _OUTPUT_NUMBER.fullmatch(name)
+    return match[1] if match else name
+
+
+def input_name(name: str) -> str:
+    """Return the name of an input file without folders and suffix: `val/img_7.JPEG` is `img_7`."""
+    return _INPUT_SUFFIX.sub("", os.path.basename(name))

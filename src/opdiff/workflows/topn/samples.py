@@ -21,19 +21,21 @@ from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import DumpError, ElementError, InputError, LayoutError
+from opdiff.core.graph import parse_input
 from opdiff.core.natural_order import natural_key
 from opdiff.core.reasons import because
 from opdiff.core.source import FileRange
-from opdiff.core.tensor import Tensor, TensorSpec
+from opdiff.core.tensor import Tensor, TensorSpec, file_safe_name
 from opdiff.read import read_operator
 from opdiff.read.directory import HASH_NOT_MAPPED, scan
+from opdiff.read.dump import read_folder_dump
 from opdiff.read.filename import DumpName
-from opdiff.workflows.topn.dumped_outputs import has_operator, read_dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opdiff.align.element_reader import ElementReader
+    from opdiff.core.dump import Dump
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.measure.topn import Scores
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 _ARRAY_SUFFIXES = (".npy", ".npz", ".bin")
 # Integers of more bits are indices of classes rather than quantized scores.
 _MAX_SCORE_BITS = 16
+_MAX_NAMES_SHOWN = 3
 
 
 class Sample(Struct, frozen=True):
@@ -135,8 +138,8 @@ def _tensors_of_tree(
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors of a directory with the names of their samples."""
     is_dump = any(isinstance(entry.parsed, DumpName) for entry in tree.entries())
-    if is_dump or (operator and (is_chosen or has_operator(tree, operator))):
-        yield from read_dumps(tree, operator)
+    if is_dump or (operator and (is_chosen or _has_operator(tree, operator))):
+        yield from _read_dumps(tree, operator)
         return
     for file in _array_files(tree, options.files):
         name = os.path.splitext(os.path.relpath(file, tree.root))[0]
@@ -235,3 +238,60 @@ def _row_name(name: str, row: int, rows: int) -> str:
     if not name:
         return str(row)
     return name if rows == 1 else f"{name}[{row}]"
+
+
+# Dumps of several runs: one folder for each run or step, one operator for the result
+
+
+def _read_dumps(tree: Tree, operator: str) -> Iterator[tuple[str, Tensor]]:
+    """Yield the result of each run of a directory tree, under the step or the path of its folder.
+
+    Args:
+        tree: the directory tree.
+        operator: `NAME` or `NAME:OUTPUT`; empty for the only operator of each folder.
+
+    Raises:
+        InputError: a folder does not have the operator, or has several and none was chosen.
+    """
+    for folder, name in zip(tree.folders, _folder_names(tree), strict=True):
+        yield name, _result(read_folder_dump(folder), operator)
+
+
+def _has_operator(tree: Tree, operator: str) -> bool:
+    """Return whether a file of a directory tree is named after an operator."""
+    wanted = file_safe_name(_parse_operator(operator)[0])
+    return any(file_safe_name(entry.parsed.op_name) == wanted for entry in tree.entries())
+
+
+def _folder_names(tree: Tree) -> Sequence[str]:
+    """Return the steps of the folders, or their paths if steps are unknown or repeated."""
+    steps = [folder.location.step for folder in tree.folders]
+    if None not in steps and len(set(steps)) == len(steps):
+        return [str(step) for step in steps]
+    paths = (os.path.relpath(folder.path, tree.root) for folder in tree.folders)
+    return ["" if path == "." else path for path in paths]
+
+
+def _result(dump: Dump, operator: str) -> Tensor:
+    """Return the output of the chosen operator, or of the only one."""
+    wanted, index = _parse_operator(operator)
+    operators = list(dump.operators.values())
+    # The operators that ran last usually return the result.
+    last = tuple(dump.operators)[-_MAX_NAMES_SHOWN:]
+    if operator:
+        operators = [op for op in operators if file_safe_name(op.name) == file_safe_name(wanted)]
+        if not operators:
+            raise InputError(dump.path, because("topn.no_operator", operator=wanted, found=last))
+    elif len(operators) != 1:
+        raise InputError(dump.path, because("topn.many_operators", count=len(operators), last=last))
+    found = operators[0]
+    if found.problem is not None:
+        raise InputError(found.path, found.problem)
+    if index not in found.outputs:
+        raise InputError(dump.path, because("topn.no_output", operator=found.name, output=index))
+    return found.outputs[index]
+
+
+def _parse_operator(operator: str) -> tuple[str, int]:
+    """Return name and output of `NAME` or `NAME:OUTPUT`."""
+    return parse_input(operator) or (operator, 0)

@@ -53,25 +53,18 @@ class GraphBuilder:
         self._count = 0
 
     def add(
-        self,
-        op_type: str,
-        inputs: Sequence[str],
-        shape: Shape,
-        attributes: Mapping[str, Attribute] | None = None,
+        self, op_type: str, x: Blob, *others: Blob | str, shape: Shape | None = None, **attributes: Attribute
     ) -> Blob:
-        """Add a node with one output of a known shape."""
-        return self.add_several(op_type, inputs, [shape], attributes)[0]
+        """Add a node with one output, by default of the shape of the first input; weights are inputs by name."""
+        return self.add_several(op_type, x, *others, shapes=[x.shape if shape is None else shape], **attributes)[0]
 
     def add_several(
-        self,
-        op_type: str,
-        inputs: Sequence[str],
-        shapes: Sequence[Shape],
-        attributes: Mapping[str, Attribute] | None = None,
+        self, op_type: str, *inputs: Blob | str, shapes: Sequence[Shape], **attributes: Attribute
     ) -> list[Blob]:
         """Add a node with several outputs of known shapes."""
         blobs = [Blob(self._name(), shape) for shape in shapes]
-        self._parts.append(onnx.node(op_type, inputs, [blob.tensor for blob in blobs], attributes))
+        names = [item if isinstance(item, str) else item.tensor for item in inputs]
+        self._parts.append(onnx.node(op_type, names, [blob.tensor for blob in blobs], attributes))
         return blobs
 
     def constant(self, array: AnyArray) -> str:
@@ -90,7 +83,7 @@ class GraphBuilder:
 
     def reshape(self, blob: Blob, shape: Shape) -> Blob:
         """Add a change of shape."""
-        return self.add("Reshape", [blob.tensor, self.integers(*shape)], shape, {"allowzero": 1})
+        return self.add("Reshape", blob, self.integers(*shape), shape=shape, allowzero=1)
 
     def model(self, inputs: Mapping[str, Shape], outputs: Sequence[str]) -> bytes:
         """Return the encoded model."""

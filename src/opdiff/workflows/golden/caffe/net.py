@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct
 
-from opdiff.core.errors import InputError
+from opdiff.core.errors import DumpError, InputError
 from opdiff.core.reasons import because
+from opdiff.read.cursor import Cursor
+from opdiff.read.protowire import Field, Message, Type
 from opdiff.read.rules.protobuf_text import Block, iter_top, read_text
-from opdiff.workflows.golden.caffe.weights import read_weights
+from opdiff.workflows.golden.onnx_model import map_file
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from opdiff.core.codes import AnyArray
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
+    from opdiff.workflows.golden.onnx_model import ModelBytes
 
 _MAX_LAYERS = 100_000
 # Types of the older form `layers { type: INNER_PRODUCT }` whose names differ by more than underscores.
@@ -23,6 +30,21 @@ _OLD_TYPES = {
     "INNER_PRODUCT": "InnerProduct", "LRN": "LRN", "MVN": "MVN", "RELU": "ReLU", "SOFTMAX_LOSS": "SoftmaxWithLoss",
     "TANH": "TanH",
 }  # fmt: skip
+
+# Messages of a caffemodel, a binary NetParameter, of which only names and blobs are read.
+_SHAPE = Message({1: Field("dim", Type.UINT64, repeated=True)})
+_BLOB = Message({
+    1: Field("num", Type.INT32), 2: Field("channels", Type.INT32), 3: Field("height", Type.INT32),
+    4: Field("width", Type.INT32), 5: Field("data", Type.DATA, repeated=True),
+    7: Field("shape", Type.MESSAGE, message=_SHAPE), 8: Field("double_data", Type.DATA, repeated=True),
+})  # fmt: skip
+_LAYER = Message({1: Field("name", Type.STRING), 7: Field("blobs", Type.MESSAGE, repeated=True, message=_BLOB)})
+_OLD_LAYER = Message({4: Field("name", Type.STRING), 6: Field("blobs", Type.MESSAGE, repeated=True, message=_BLOB)})
+_NET = Message({
+    2: Field("old_layers", Type.MESSAGE, repeated=True, message=_OLD_LAYER),
+    100: Field("layers", Type.MESSAGE, repeated=True, message=_LAYER),
+})  # fmt: skip
+_OLD_EXTENTS = ("num", "channels", "height", "width")
 
 
 class Parameters:
@@ -137,7 +159,8 @@ def _net(top: Block, blocks: list[Block], weights: dict[str, list[tuple[AnyArray
         tops = tuple(block.texts.get("top", ()))
         count = seen[name] = seen.get(name, -1) + 1
         if _type(block) == "Input":
-            shapes = _shapes(block.below("input_param"))
+            parameters = block.below("input_param") or Block("")
+            shapes = [_shape(shape) for shape in parameters.blocks.get("shape", ())]
             inputs |= {top_name: shapes[min(number, len(shapes) - 1)] for number, top_name in enumerate(tops) if shapes}
             continue
         of_name = weights.get(name, [])
@@ -154,10 +177,6 @@ def _net_inputs(top: Block) -> dict[str, Shape]:
     shapes = [_shape(block) for block in top.blocks.get("input_shape", ())]
     shapes = shapes or [tuple(dims[start : start + 4]) for start in range(0, len(dims), 4)]
     return dict(zip(names, shapes, strict=False))
-
-
-def _shapes(block: Block | None) -> list[Shape]:
-    return [_shape(shape) for shape in block.blocks.get("shape", ())] if block else []
 
 
 def _shape(block: Block) -> Shape:
@@ -179,3 +198,43 @@ def _runs_in_inference(block: Block) -> bool:
     if included and all(phase in ("TRAIN", "0") for phase in included):
         return False
     return not any(phase in ("TEST", "1") for phase in excluded)
+
+
+# Weights
+
+
+def read_weights(path: str) -> dict[str, list[tuple[AnyArray, ...]]]:
+    """Return the blobs of layers by name; layers of the same name in the order of the file.
+
+    Raises:
+        InputError: the file cannot be read, or is not a caffemodel.
+    """
+    data = map_file(path)
+    found: dict[str, list[tuple[AnyArray, ...]]] = {}
+    try:
+        values = _NET.decode(Cursor(data, path))
+        for layer in (*values.get("layers", ()), *values.get("old_layers", ())):
+            blobs = tuple(_blob(blob, data, path) for blob in layer.get("blobs", ()))
+            found.setdefault(layer.get("name", ""), []).append(blobs)
+    except DumpError as error:
+        raise InputError(path, because("golden.caffemodel_damaged", problem=error.brief)) from error
+    if not found:
+        raise InputError(path, because("golden.not_caffemodel"))
+    return found
+
+
+def _blob(values: dict[str, Any], data: ModelBytes, path: str) -> AnyArray:
+    """Return an array of float32."""
+    shape = _blob_shape(values)
+    dtype = "<f8" if "double_data" in values else "<f4"
+    parts = values.get("double_data") or values.get("data", ())
+    raw = b"".join(data[offset : offset + nbytes] for offset, nbytes in parts)
+    if len(raw) != prod(shape) * int(dtype[2:]):
+        raise InputError(path, because("golden.blob_size", shape=tuple(shape), nbytes=len(raw)))
+    return np.frombuffer(raw, dtype).reshape(shape).astype(np.float32, copy=False)
+
+
+def _blob_shape(values: dict[str, Any]) -> tuple[int, ...]:
+    if "shape" in values:
+        return tuple(values["shape"].get("dim", ()))
+    return tuple(values.get(name, 0) for name in _OLD_EXTENTS) if any(name in values for name in _OLD_EXTENTS) else ()

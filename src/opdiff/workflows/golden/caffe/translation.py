@@ -10,22 +10,18 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
-from opdiff.workflows.golden.caffe import element_layers as element
-from opdiff.workflows.golden.caffe import reduction_layers as reduction
-from opdiff.workflows.golden.caffe import shape_layers as shapes
-from opdiff.workflows.golden.caffe import window_layers as window
+from opdiff.workflows.golden.caffe import arithmetic_layers as arithmetic
+from opdiff.workflows.golden.caffe import spatial_layers as spatial
 from opdiff.workflows.golden.caffe.builder import Blob, GraphBuilder, UnsupportedLayerError
 from opdiff.workflows.golden.caffe.net import read_net
 from opdiff.workflows.golden.computing import compute
+from opdiff.workflows.golden.model_inputs import free_dimensions
 from opdiff.workflows.golden.onnx_encoder import FLOAT
 from opdiff.workflows.golden.onnx_model import InputSpec
-from opdiff.workflows.golden.onnx_original import make_runner
-from opdiff.workflows.golden.original import Omitted, Operator, OriginalModel
-from opdiff.workflows.golden.sources import PreparedModel
+from opdiff.workflows.golden.original import Omitted, Operator, OriginalModel, PreparedModel
+from opdiff.workflows.golden.runtime import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,27 +37,27 @@ if TYPE_CHECKING:
 
 def _same(op_type: str) -> OneInput:
     """Return the translation of a layer without parameters."""
-    return lambda graph, _layer, x: graph.add(op_type, [x.tensor], x.shape)
+    return lambda graph, _layer, x: graph.add(op_type, x)
 
 
 ONE_INPUT: dict[str, OneInput] = {
-    "AbsVal": _same("Abs"), "ArgMax": reduction.arg_max, "BNLL": _same("Softplus"), "BatchNorm": reduction.batch_norm,
-    "Clip": element.clip, "Convolution": window.convolution, "ConvolutionDepthwise": window.depthwise_convolution,
-    "Deconvolution": window.deconvolution, "DepthwiseConvolution": window.depthwise_convolution,
-    "Dropout": shapes.copies, "ELU": element.elu, "Exp": element.exponential, "Flatten": shapes.flatten,
-    "InnerProduct": reduction.inner_product, "Interp": window.interpolation, "LRN": window.lrn,
-    "Log": element.logarithm, "MVN": reduction.mvn, "Normalize": reduction.normalize, "PReLU": element.prelu,
-    "Permute": shapes.permute, "Pooling": window.pooling, "Power": element.power, "ReLU": element.relu,
-    "ReLU6": element.relu6, "Reduction": reduction.reduction, "Reshape": shapes.reshape,
-    "ShuffleChannel": shapes.shuffle, "Sigmoid": _same("Sigmoid"), "Slice": shapes.slices,
-    "Softmax": reduction.softmax, "Split": shapes.copies, "Swish": element.swish, "TanH": _same("Tanh"),
-    "Threshold": element.threshold, "Tile": shapes.tile, "Upsample": window.upsample,
+    "AbsVal": _same("Abs"), "ArgMax": arithmetic.arg_max, "BNLL": _same("Softplus"), "BatchNorm": arithmetic.batch_norm,
+    "Clip": arithmetic.clip, "Convolution": spatial.convolution, "ConvolutionDepthwise": spatial.depthwise_convolution,
+    "Deconvolution": spatial.deconvolution, "DepthwiseConvolution": spatial.depthwise_convolution,
+    "Dropout": spatial.copies, "ELU": arithmetic.elu, "Exp": arithmetic.exponential, "Flatten": spatial.flatten,
+    "InnerProduct": arithmetic.inner_product, "Interp": spatial.interpolation, "LRN": spatial.lrn,
+    "Log": arithmetic.logarithm, "MVN": arithmetic.mvn, "Normalize": arithmetic.normalize, "PReLU": arithmetic.prelu,
+    "Permute": spatial.permute, "Pooling": spatial.pooling, "Power": arithmetic.power, "ReLU": arithmetic.relu,
+    "ReLU6": arithmetic.relu6, "Reduction": arithmetic.reduction, "Reshape": spatial.reshape,
+    "ShuffleChannel": spatial.shuffle, "Sigmoid": _same("Sigmoid"), "Slice": spatial.slices,
+    "Softmax": arithmetic.softmax, "Split": spatial.copies, "Swish": arithmetic.swish, "TanH": _same("Tanh"),
+    "Threshold": arithmetic.threshold, "Tile": spatial.tile, "Upsample": spatial.upsample,
 }  # fmt: skip
 """Layers with one bottom, by type."""
 
 ALL_INPUTS: dict[str, AllInputs] = {
-    "Bias": element.bias, "Concat": shapes.concat, "Crop": shapes.crop, "Eltwise": element.eltwise,
-    "Scale": element.scale,
+    "Bias": arithmetic.bias, "Concat": spatial.concat, "Crop": spatial.crop, "Eltwise": arithmetic.eltwise,
+    "Scale": arithmetic.scale,
 }  # fmt: skip
 """Layers that may have several bottoms, by type."""
 
@@ -71,8 +67,7 @@ class CaffeOriginal:
 
     def __init__(self, prototxt: str, caffemodel: str, given_shapes: Mapping[str, Shape]) -> None:
         net = read_net(prototxt, caffemodel)
-        inputs = _with_shapes(net, given_shapes)
-        self.original = replace(_translate(net, inputs, prototxt), files=(prototxt, caffemodel))
+        self.original = _translate(net, _with_shapes(net, given_shapes), (prototxt, caffemodel))
 
     @property
     def operator_names(self) -> frozenset[str]:
@@ -82,7 +77,7 @@ class CaffeOriginal:
 
     def prepare(self, inputs: Sequence[ModelInput], libraries: Sequence[str]) -> PreparedModel:
         """Return the net with its inputs."""
-        runner = make_runner(self.original, inputs, libraries)
+        runner = Runner(inputs, free_dimensions(self.original.inputs, inputs), libraries)
         return PreparedModel(self.original, runner.engine, partial(compute, self.original, runner))
 
 
@@ -97,7 +92,7 @@ def _with_shapes(net: Net, given: Mapping[str, Shape]) -> dict[str, Shape]:
     return found
 
 
-def _translate(net: Net, inputs: dict[str, Shape], path: str) -> OriginalModel:
+def _translate(net: Net, inputs: dict[str, Shape], files: tuple[str, str]) -> OriginalModel:
     graph = GraphBuilder()
     blobs: dict[str, Blob | Reason] = {name: Blob(name, shape) for name, shape in inputs.items()}
     operators, omitted = [], []
@@ -111,9 +106,9 @@ def _translate(net: Net, inputs: dict[str, Shape], path: str) -> OriginalModel:
             blobs |= dict.fromkeys(layer.tops, because("golden.after_layer", layer=layer.name))
     specs = tuple(InputSpec(name, FLOAT, shape) for name, shape in inputs.items())
     last = [operator.outputs[0] for operator in operators if operator.outputs][-1:]
-    folder = os.path.dirname(os.path.abspath(path))
+    folder = os.path.dirname(os.path.abspath(files[0]))
     data = graph.model(inputs, last)
-    return OriginalModel(path, (path,), data, folder, specs, tuple(last), tuple(operators), omitted=tuple(omitted))
+    return OriginalModel(files[0], files, data, folder, specs, tuple(last), tuple(operators), omitted=tuple(omitted))
 
 
 def _translate_layer(graph: GraphBuilder, layer: Layer, blobs: Mapping[str, Blob | Reason]) -> list[Blob] | Reason:
