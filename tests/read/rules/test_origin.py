@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opdiff.core.graph import ModelOrigin
-from opdiff.read.rules.model import Model
-from opdiff.read.rules.origin import find_origin, split_command_line
+from opdiff.read.rules.model import Model, find_origin, split_command_line
 
 
 @pytest.mark.parametrize(
