@@ -13,11 +13,11 @@ from opdiff.core import dtypes
 from opdiff.core.codes import contiguous, encode
 from opdiff.core.dtypes import DType, Kind
 from opdiff.core.metrics import Metrics
-from opdiff.measure.divergence import measure_kl
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, measure_all
 from opdiff.measure.metrics import metrics_of
 from opdiff.measure.reference.blocks import measure
+from opdiff.measure.reference.second_pass import measure_kl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from opdiff.measure.graph_metrics import documented_metrics, extra_metrics
 from opdiff.measure.kernel.library import NativeJob, Operand, find_library
 from opdiff.measure.kernel.results import Failure, measure_all
 from opdiff.measure.reference.blocks import measure
-from opdiff.measure.reference.graph_blocks import graph_sums
+from opdiff.measure.reference.second_pass import graph_sums
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray

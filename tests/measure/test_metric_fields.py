@@ -12,9 +12,9 @@ from msgspec.structs import asdict
 from measure.plain_formulas import divergence
 from opdiff.core import dtypes
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES, Metrics
-from opdiff.measure.divergence import measure_kl
 from opdiff.measure.metrics import metrics_of
 from opdiff.measure.reference.blocks import measure
+from opdiff.measure.reference.second_pass import measure_kl
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray

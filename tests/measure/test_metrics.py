@@ -16,11 +16,11 @@ from measure.arrays import REAL_TYPES, WIDE_FLOATS, finite_codes
 from measure.plain_formulas import Reference, divergence, ratio_root, values_of
 from opdiff.core import dtypes
 from opdiff.core.reasons import because
-from opdiff.measure.divergence import measure_kl
 from opdiff.measure.kernel.library import NativeJob, Operand
 from opdiff.measure.kernel.results import Failure, measure_all
 from opdiff.measure.metrics import COMPLEX, EMPTY, SCALAR, metrics_of
 from opdiff.measure.reference.blocks import BLOCK, measure
+from opdiff.measure.reference.second_pass import measure_kl
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from threading import Thread
 
     from opdiff.core.dtypes import DType
-    from opdiff.measure.reference.ulp import UlpScale
+    from opdiff.measure.sums import UlpScale
 
 _LIBRARY = os.path.join(os.path.dirname(__file__), "_kernel.so")
 _VERSION = 5
@@ -266,6 +266,6 @@ def _table(dtype: DType) -> ctypes.Array[ctypes.c_float]:
 @lru_cache(maxsize=256)
 def scale_of(target: DType, golden: DType) -> UlpScale:
     """Return the unit of distances between two types."""
-    from opdiff.measure.reference.ulp import find_scale
+    from opdiff.measure.sums import find_scale
 
     return find_scale(*(dtypes.BY_NAME[_PARTS[dtype]] if dtype in _PARTS else dtype for dtype in (target, golden)))

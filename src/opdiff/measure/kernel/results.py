@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from opdiff.core.dtypes import DType
     from opdiff.core.reasons import Reason
     from opdiff.measure.kernel.library import NativeJob, Operand
-    from opdiff.measure.reference.ulp import UlpScale
-    from opdiff.measure.sums import Number
+    from opdiff.measure.sums import Number, UlpScale
 
 DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY = range(7)
 

@@ -129,6 +129,23 @@ def _half_table() -> Singles:
         return np.arange(1 << 16, dtype="<u2").view("<f2").astype(np.float32)
 
 
+def decode_pair(
+    target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType
+) -> tuple[BlockValues, BlockValues]:
+    """Return the numbers of both sides in row-major order; raises like `real_type`."""
+    types = real_type(target_dtype, golden_dtype), real_type(golden_dtype, target_dtype)
+    x, y = real_codes(target, target_dtype), real_codes(golden, golden_dtype)
+    return decode_block(x, types[0]), decode_block(y, types[1])
+
+
+def absolute_errors(x: Floats, y: Floats) -> Floats:
+    """Return |x - y|; 0 for equal infinities, and for NaN on both sides."""
+    with np.errstate(all="ignore"):
+        errors = np.abs(x - y)
+    errors[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
+    return errors
+
+
 def fits_float32(dtype: DType) -> bool:
     """Return whether single precision represents every number of a real type."""
     return (
