@@ -10,12 +10,12 @@ import numpy as np
 from nano_files import nano_dump
 from old_overflow_records import old_overflow_record
 from opdiff.core import dtypes
-from opdiff.read.rules.message_writer import encode
+from opdiff.read.rules.model_schema import encode
 from opdiff.sample.container import EncodedDump, Overflow, encode_tensor, overflow_record, protobuf_dump, standard_dump
 from opdiff.sample.graph_text import TextNode, graph_text
 
 if TYPE_CHECKING:
-    from opdiff.read.rules.message_writer import Tree
+    from opdiff.read.rules.model_schema import Tree
 
 _T = 1671234567890123
 _DUMP = EncodedDump(

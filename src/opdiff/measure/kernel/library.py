@@ -223,6 +223,15 @@ class Packed(Struct, frozen=True):
         )
 
 
+def examine(function: str, job: NativeJob, *arguments: object) -> bool:
+    """Call another function of the kernel for one pair; false without a kernel, or if it cannot read the pair."""
+    library = find_library()
+    if library is None:
+        return False
+    packed = pack([job], 0)
+    return bool(getattr(library, function)(ctypes.byref(packed.batch(None, 1)), *arguments) == 0)
+
+
 def pack(jobs: Sequence[NativeJob], flags: int) -> Packed:
     """Pack jobs, the axes of all sides, and the paths of their files."""
     numbers, axes, paths, offsets = list[int](), list[int](), bytearray(), dict[str, int]()

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.read.rules.message_writer import FieldError, encode
+from opdiff.read.rules.model_schema import FieldError, encode
 from opdiff.read.rules.protobuf_text import Block, iter_top, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opdiff.core.reasons import Reason
-    from opdiff.read.rules.message_writer import Tree
+    from opdiff.read.rules.model_schema import Tree
 
 _MAX_TENSORS = 65_536
 _SUBGRAPH = "subgraph"
