@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from msgspec.structs import astuple, replace
 
+from measure.kernels import Stored, job, measured
 from opdiff.core import dtypes
 from opdiff.measure.graph_metrics import documented_metrics, extra_metrics
-from opdiff.measure.kernel.library import NativeJob, Operand, find_library
-from opdiff.measure.kernel.results import Failure, measure_all
+from opdiff.measure.kernel.library import find_library
+from opdiff.measure.kernel.results import measure_all
 from opdiff.measure.reference.blocks import measure
 from opdiff.measure.reference.second_pass import graph_sums
 
@@ -37,14 +38,9 @@ def _measured(target: AnyArray, target_dtype: dtypes.DType, golden: AnyArray, go
     sums = measure(*sides)
     sums = replace(sums, graph=graph_sums(*sides, sums))
     if find_library() is not None:
-        operands = [
-            Operand("", 0, codes.nbytes, dtype, data=codes.ctypes.data)
-            for codes, dtype in ((target, target_dtype), (golden, golden_dtype))
-        ]
-        jobs = [NativeJob(operands[0], operands[1], target.shape)]
+        jobs = [job(Stored(target, target_dtype), Stored(golden, golden_dtype), target.shape)]
         [found] = measure_all(jobs, 1, lambda _: None, with_kl=False, for_graphs=True)
-        assert not isinstance(found, Failure)
-        assert astuple(found[0].graph) == pytest.approx(astuple(sums.graph), rel=1e-9, abs=1e-12)
+        assert astuple(measured(found)[0].graph) == pytest.approx(astuple(sums.graph), rel=1e-9, abs=1e-12)
     return sums
 
 

@@ -13,7 +13,7 @@ from measure.plain_formulas import divergence
 from opdiff.core import dtypes
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES, Metrics
 from opdiff.measure.metrics import metrics_of
-from opdiff.measure.reference.blocks import measure
+from opdiff.measure.reference.blocks import BLOCK, measure
 from opdiff.measure.reference.second_pass import measure_kl
 
 if TYPE_CHECKING:
@@ -46,8 +46,19 @@ def measured(target: AnyArray, golden: AnyArray) -> dict[str, Any]:
     return asdict(metrics_of(sums, measure_kl(target, x, golden, y, sums=sums)))
 
 
-def test_fields_of_finite_data() -> None:
-    found, expected = measured(TARGET, GOLDEN), plain_metrics(TARGET.astype("f8"), GOLDEN.astype("f8"))
+def random_pair(size: int) -> tuple[AnyArray, AnyArray]:
+    random = np.random.default_rng(size)
+    golden = random.standard_normal(size).astype("<f4")
+    return (golden + 0.01 * random.standard_normal(size)).astype("<f2"), golden
+
+
+@pytest.mark.parametrize(
+    ("target", "golden"),
+    [(TARGET, GOLDEN), *(random_pair(size) for size in (1000, BLOCK, 2 * BLOCK + 3))],
+    ids=["few elements", "1000 elements", "a block", "several blocks"],
+)
+def test_fields_of_finite_data(target: AnyArray, golden: AnyArray) -> None:
+    found, expected = measured(target, golden), plain_metrics(target.astype("f8"), golden.astype("f8"))
     assert expected.keys() == set(Metrics.__struct_fields__)
     for name, value in expected.items():
         assert found[name] == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value), name
@@ -82,7 +93,7 @@ def plain_metrics(x: AnyArray, y: AnyArray) -> dict[str, Any]:
     errors, count = x - y, len(x)
     absolute, is_zero = np.abs(errors), y == 0
     relative = np.divide(absolute, np.abs(y), out=np.full(count, inf), where=~is_zero)
-    ulps = absolute / 2.0 ** (np.floor(np.log2(np.maximum(np.abs(x), np.abs(y)))) - 10)
+    ulps = absolute / 2.0 ** (np.floor(np.log2(np.maximum(np.maximum(np.abs(x), np.abs(y)), 2.0**-14))) - 10)
     scale, offset = np.polyfit(y, x, 1)
     worst, worst_relative = int(absolute.argmax()), int(np.where(is_zero, 0, relative).argmax())
     norm = np.linalg.norm
