@@ -13,6 +13,7 @@ import numpy as np
 
 from command_line import Outcome, run
 from dump_files import TIME, add, tensor
+from measure.plain_formulas import plain_metrics
 from opdiff.sample.container import EncodedDump, EncodedTensor, standard_dump
 from opdiff.sample.names import DumpName, golden_name
 
@@ -30,7 +31,6 @@ DOCUMENTED = (
     "KullbackLeiblerDivergence", "StandardDeviation", "MeanAbsoluteError", "RootMeanSquareError", "MaxRelativeError",
     "MeanRelativeError",
 )  # fmt: skip
-_SMALL = float(np.finfo(np.float64).eps)
 
 
 def numbers(*shape: int, seed: int = 0) -> AnyArray:
@@ -48,29 +48,19 @@ def perturbed(values: AnyArray, seed: int = 99) -> AnyArray:
 
 
 def expected(target: AnyArray, golden: AnyArray) -> dict[str, float]:
-    """Return the documented metrics by their formulas in float64, without that of mean and deviation."""
-    x, y = (side.astype(np.float64).ravel() for side in (target, golden))
-    error = np.abs(x - y)
-    relative = np.where(np.abs(y) > _SMALL, np.abs(x / np.where(y == 0, 1, y) - 1), 0)
-    p, q = (_distribution(side) for side in (x, y))
+    """Return the documented metrics by their formulas, without that of mean and deviation."""
+    found = plain_metrics(target, golden)
     return {
-        "CosineSimilarity": float(x @ y / (np.linalg.norm(x) * np.linalg.norm(y))),
-        "MaxAbsoluteError": float(error.max()),
-        "AccumulatedRelativeError": float(relative.sum()),
-        "RelativeEuclideanDistance": float(np.linalg.norm(x - y) / np.linalg.norm(y)),
-        "KullbackLeiblerDivergence": float(np.sum(p * np.log(p / q))),
-        "MeanAbsoluteError": float(error.mean()),
-        "RootMeanSquareError": float(np.sqrt(np.mean(error**2))),
-        "MaxRelativeError": float(relative.max()),
-        "MeanRelativeError": float(relative.mean()),
+        "CosineSimilarity": found["cosine"],
+        "MaxAbsoluteError": found["max_absolute_error"],
+        "AccumulatedRelativeError": found["accumulated_relative_error"],
+        "RelativeEuclideanDistance": found["relative_euclidean_distance"],
+        "KullbackLeiblerDivergence": found["kl_divergence"],
+        "MeanAbsoluteError": found["mean_absolute_error"],
+        "RootMeanSquareError": found["root_mean_square_error"],
+        "MaxRelativeError": found["max_relative_error"],
+        "MeanRelativeError": found["mean_relative_error"],
     }
-
-
-def _distribution(values: AnyArray) -> AnyArray:
-    scaled = (values - values.min()) / (values.max() - values.min())
-    floored = np.maximum(scaled, np.finfo(np.float32).eps)
-    shares: AnyArray = floored / floored.sum()
-    return shares
 
 
 def describe(
