@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from opdiff.core.source import Source
 
+    Encode = Callable[[EncodedDump], bytes]
+
 KNOWN = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is not dtypes.Kind.OPAQUE]
 IN_NANO = [dtype for dtype in KNOWN if dtype in dtypes.NANO_BY_NUMBER.values()]
 
@@ -74,37 +76,26 @@ def assert_equal(operator: OpDump, dump: EncodedDump, *, groups: bool = True) ->
         assert len(read) == len(encoded)
         for tensor, written in zip(read, encoded, strict=True):
             assert isinstance(written.dtype, dtypes.DType)
-            layout = tensor.spec.layout
-            expected = TensorSpec(
-                dtype=written.dtype,
-                shape=written.shape or (),
-                layout=layout,
-                origin_shape=written.origin_shape,
-                groups=written.groups if groups else 1,
-                address=written.address or None,
-            )
-            assert tensor.spec == expected
-            count = int(np.prod(written.shape or ()))
-            codes = elements.unpack(written.payload, written.dtype, count)
+            shape, group_count = written.shape or (), written.groups if groups else 1
+            described = written.dtype, shape, tensor.spec.layout, written.origin_shape, group_count
+            assert tensor.spec == TensorSpec(*described, written.address or None)
+            codes = elements.unpack(written.payload, written.dtype, int(np.prod(shape)))
             np.testing.assert_array_equal(tensor.codes().reshape(-1), codes)
 
 
+@pytest.mark.parametrize(
+    ("encode", "container", "version"),
+    [(standard_dump, Container.STANDARD, "2.0"), (protobuf_dump, Container.PROTOBUF, "1.0")],
+)
 @given(dump=dumps(KNOWN))
-def test_standard_dumps_round_trip(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
-    operator = read_operator(write(tmp_path_factory.getbasetemp(), standard_dump(dump)))
-    assert operator.container is Container.STANDARD
-    assert (operator.op_name, operator.dump_time, operator.version) == (dump.op_name, dump.dump_time, "2.0")
-    assert tuple(bytes(blob.source.raw()) for blob in operator.buffers) == dump.buffers
-    assert tuple(bytes(blob.source.raw()) for blob in operator.spaces) == dump.spaces
-    assert_equal(operator, dump)
-
-
-@given(dump=dumps(KNOWN))
-def test_protobuf_dumps_round_trip(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
-    operator = read_operator(write(tmp_path_factory.getbasetemp(), protobuf_dump(replace(dump, version="1.0"))))
-    assert operator.container is Container.PROTOBUF
+def test_standard_and_protobuf_dumps_round_trip(
+    encode: Encode, container: Container, version: str, dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    operator = read_operator(write(tmp_path_factory.getbasetemp(), encode(replace(dump, version=version))))
+    assert (operator.container, operator.version) == (container, version)
     assert (operator.op_name, operator.dump_time) == (dump.op_name, dump.dump_time)
     assert tuple(bytes(blob.source.raw()) for blob in operator.buffers) == dump.buffers
+    assert tuple(bytes(blob.source.raw()) for blob in operator.spaces) == dump.spaces
     assert_equal(operator, dump)
 
 
@@ -115,17 +106,11 @@ def test_nano_dumps_round_trip(dump: EncodedDump, tmp_path_factory: pytest.TempP
     assert_equal(operator, dump, groups=False)
 
 
-def test_standard_header_longer_than_the_first_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("encode", "count"), [(standard_dump, 20_000), (nano_dump, 2000)])
+def test_header_longer_than_the_first_read(encode: Encode, count: int, tmp_path: Path) -> None:
     small = encode_tensor(np.arange(3, dtype=np.int32), dtypes.INT32)
-    dump = EncodedDump(outputs=(small,) * 20_000)
-    operator = read_operator(write(tmp_path, standard_dump(dump)))
-    assert len(operator.outputs) == 20_000
-    np.testing.assert_array_equal(operator.outputs[-1].array(), [0, 1, 2])
-
-
-def test_nano_header_longer_than_the_first_read(tmp_path: Path) -> None:
-    small = encode_tensor(np.arange(3, dtype=np.int32), dtypes.INT32)
-    operator = read_operator(write(tmp_path, nano_dump(EncodedDump(outputs=(small,) * 2000))))
+    operator = read_operator(write(tmp_path, encode(EncodedDump(outputs=(small,) * count))))
+    assert len(operator.outputs) == count
     np.testing.assert_array_equal(operator.outputs[-1].array(), [0, 1, 2])
 
 
@@ -224,7 +209,7 @@ def one_output() -> EncodedDump:
 
 
 @pytest.mark.parametrize("encode", [standard_dump, protobuf_dump, nano_dump])
-def test_file_truncated_at_any_byte(encode: Callable[[EncodedDump], bytes], tmp_path: Path) -> None:
+def test_file_truncated_at_any_byte(encode: Encode, tmp_path: Path) -> None:
     """Truncation is an error, except at field boundaries of the protobuf form, which has no total length."""
     raw = encode(one_output())
     for size in range(len(raw)):
