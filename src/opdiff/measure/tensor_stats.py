@@ -64,10 +64,13 @@ def tensor_stats(
         with np.errstate(all="ignore"):
             total += float(wide.sum())
             squares += float(np.square(wide, out=wide).sum())
-    low, high, mean, norm = (nan,) * 4 if nans else _combined(lows, highs, total, squares, count)
+    minimum, maximum, mean, norm = None, None, None, None
+    if count:
+        numbers = (nan,) * 4 if nans else (min(lows), max(highs), total / count, sqrt(squares))
+        minimum, maximum, mean, norm = numbers
     return TensorStats(
-        low,
-        high,
+        minimum,
+        maximum,
         mean if "mean" in requested else None,
         norm if "l2norm" in requested else None,
         nans if "specials" in requested else None,
@@ -77,12 +80,6 @@ def tensor_stats(
         codes.shape,
         _histogram(codes, dtype) if "histogram" in requested else (),
     )
-
-
-def _combined(
-    lows: list[float | int], highs: list[float | int], total: float, squares: float, count: int
-) -> tuple[float | int | None, float | int | None, float | None, float | None]:
-    return (min(lows), max(highs), total / count, sqrt(squares)) if count else (None, None, None, None)
 
 
 def _iter_rows(codes: AnyArray, dtype: DType) -> Iterator[AnyArray]:

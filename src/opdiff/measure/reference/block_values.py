@@ -115,16 +115,14 @@ class BlockValues(Struct, frozen=True):
 
 def decode_block(codes: AnyArray, dtype: DType) -> BlockValues:
     """Decode codes of a real type."""
-    return BlockValues(_half_numbers(codes) if dtype is dtypes.FLOAT16 else elements.decode(codes, dtype))
-
-
-def _half_numbers(codes: AnyArray) -> Singles:
-    """Look up float16 numbers: NumPy converts them one by one, and slowly if there are zeros."""
-    return np.take(_half_table(), codes.view("<u2"), mode="wrap")
+    if dtype is dtypes.FLOAT16:
+        return BlockValues(np.take(_half_table(), codes.view("<u2"), mode="wrap"))
+    return BlockValues(elements.decode(codes, dtype))
 
 
 @lru_cache(maxsize=1)
 def _half_table() -> Singles:
+    """Return the numbers of all float16 codes: NumPy converts them one by one, and slowly if there are zeros."""
     with np.errstate(invalid="ignore"):
         return np.arange(1 << 16, dtype="<u2").view("<f2").astype(np.float32)
 

@@ -59,11 +59,8 @@ class Field(NamedTuple):
 
 
 def _fields(*lines: str) -> tuple[Field, ...]:
-    return tuple(_field(*line.split()) for line in lines)
-
-
-def _field(number: str, name: str, kind: str) -> Field:
-    return Field(int(number), name, kind.removesuffix("*"), kind.endswith("*"))
+    parts = (line.split() for line in lines)
+    return tuple(Field(int(number), name, kind.removesuffix("*"), kind.endswith("*")) for number, name, kind in parts)
 
 
 MESSAGES: Mapping[str, tuple[Field, ...]] = {
@@ -130,13 +127,12 @@ def encode(message: str, tree: Tree) -> bytes:
     Raises:
         FieldError: a value does not fit its field.
     """
-    return b"".join(_encode_field(field, tree[field.name]) for field in MESSAGES[message] if tree.get(field.name))
-
-
-def _encode_field(field: Field, values: Sequence[object]) -> bytes:
-    # Of a field that is not repeated the last value counts.
-    chosen = values if field.is_repeated else values[-1:]
-    return b"".join(_encode_value(field, value) for value in chosen)
+    encoded: list[bytes] = []
+    for field in MESSAGES[message]:
+        values = tree.get(field.name, ())
+        # Of a field that is not repeated the last value counts.
+        encoded += [_encode_value(field, value) for value in (values if field.is_repeated else values[-1:])]
+    return b"".join(encoded)
 
 
 def _encode_value(field: Field, value: object) -> bytes:

@@ -110,8 +110,9 @@ def read_header(file: BinaryIO, path: str, start: int, end: int) -> OmHeader:
     if models > _MAX_MODELS:
         raise InputError(path, because("rules.too_many_models", count=models))
     platform = data[156:176] if is_first else data[160:180]
+    written_by = platform.split(b"\0")[0].decode("ascii", errors="replace")
     is_large = bool(long_length) or model_type == _FLOW
-    return OmHeader(1 if is_first else 2, nbytes, is_large, model_type, models, _zero_ended(platform), bool(data[193]))
+    return OmHeader(1 if is_first else 2, nbytes, is_large, model_type, models, written_by, bool(data[193]))
 
 
 def _check_length(path: str, nbytes: int, there: int, model_type: int) -> None:
@@ -120,10 +121,6 @@ def _check_length(path: str, nbytes: int, there: int, model_type: int) -> None:
     if wanted != there:
         code = "rules.om_cut_off" if there < wanted else "rules.om_too_long"
         raise InputError(path, because(code, stated=wanted, nbytes=there))
-
-
-def _zero_ended(data: bytes) -> str:
-    return data.split(b"\0")[0].decode("ascii", errors="replace")
 
 
 def _read_table(file: BinaryIO, path: str, start: int, end: int, *, large: bool) -> tuple[Partition, ...]:
