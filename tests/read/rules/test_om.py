@@ -26,16 +26,17 @@ from model_files import (
     om_file,
 )
 from opdiff.core.errors import InputError
+from opdiff.core.graph import ModelOrigin
 from opdiff.core.reasons import because
 from opdiff.read.rules import read_model, read_rules
 from opdiff.read.rules.message_fields import MessageError
-from opdiff.read.rules.model import READ_ATTRIBUTES, to_rules
+from opdiff.read.rules.model import READ_ATTRIBUTES, Model, find_origin, split_command_line, to_rules
 from opdiff.read.rules.model_message import parse_model
 from opdiff.read.rules.model_schema import ELEMENT_TYPES
 
 if TYPE_CHECKING:
     from opdiff.core.graph import RuleFile
-    from opdiff.read.rules.model import Attribute, Model, TensorDesc
+    from opdiff.read.rules.model import Attribute, TensorDesc
 
 REAL = Path(__file__).parents[4] / "shared" / "real" / "originals" / "om"
 
@@ -264,3 +265,41 @@ def test_any_bytes_give_a_model_or_an_error(content: bytes) -> None:
         parse_model(content)
     except MessageError as error:
         assert error.problem
+
+
+# How a model was compiled, without the directories of the machine that compiled it
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("", ()),
+        ("/usr/bin/atc.bin --model=/home/u/a.onnx --output /u/b", ("atc.bin", "--model=a.onnx", "--output", "b")),
+        ('atc --model="/home/John Doe/a.onnx"', ("atc", "--model=a.onnx")),
+        ("atc --input_shape=in/x:1,3 --out_nodes in/y:0", ("atc", "--input_shape=in/x:1,3", "--out_nodes", "in/y:0")),
+        ("atc --input_shape=x:1 /home/u", ("atc", "--input_shape=x:1", "u")),
+        ("atc --conf=/a/b,/c/d;e/f", ("atc", "--conf=b,d;f")),
+        (r"atc --model='C:\u\a.onnx'", ("atc", "--model=C:a.onnx")),
+        ("atc --note='not closed /home/u", ("atc", "--note='not", "closed", "u")),
+    ],
+)  # fmt: skip
+def test_command_lines(text: str, arguments: tuple[str, ...]) -> None:
+    assert split_command_line(text) == arguments
+
+
+def test_versions_are_attributes_of_the_model() -> None:
+    attributes = {
+        "atc_cmdline": "atc --a=1", "framework_type": "Onnx", "atc_version": "7.6", "opp_version": "7.7",
+        "soc_version": "Ascend310B4",
+    }  # fmt: skip
+    origin = ModelOrigin("net", ("atc", "--a=1"), "Onnx", "7.6", "7.7", "Ascend310B4")
+    assert find_origin(Model("net", (), attributes)) == origin
+    assert find_origin(Model("net", (), {"atc_version": 7})) == ModelOrigin("net")
+
+
+@pytest.mark.parametrize(
+    ("command", "value"),
+    [(("--a=1",), "1"), (("--a", "1"), "1"), (("--a",), ""), (("--ab=1",), ""), ((), "")],
+)
+def test_options(command: tuple[str, ...], value: str) -> None:
+    assert ModelOrigin(command_line=command).option("--a") == value
