@@ -185,6 +185,15 @@ def distance(found: float | None, expected: float | None) -> float:
 # Data
 
 
+def offsets_of(axes: Axes) -> AnyArray:
+    """Return the offsets of the elements in order."""
+    offsets = np.zeros((), np.int64)
+    for extent, split, outer, inner in axes:
+        index = np.arange(extent)
+        offsets = offsets[..., np.newaxis] + (index // split * outer + index % split * inner)
+    return offsets.reshape(-1)
+
+
 def any_codes(rng: np.random.Generator, dtype: DType, *shape: int) -> AnyArray:
     """Return random codes of any bits."""
     nbytes = prod(shape) * dtype.bits // 8
