@@ -96,7 +96,7 @@ def align_codes(
     if not target.origin_shape:
         target = replace(target, origin_shape=declared.origin_shape)
     if golden.layout != "ND" or golden.origin_shape:
-        return _align_devices(target, golden, *codes, custom)
+        return _align_devices((target, golden), codes, custom)
     return _align_to_array(target, declared, *codes, custom)
 
 
@@ -191,33 +191,24 @@ def _align_to_positions(result: Aligned, golden: AnyArray, spacing: int) -> Alig
 
 
 def _align_devices(
-    target_spec: TensorSpec,
-    golden_spec: TensorSpec,
-    target: AnyArray,
-    golden: AnyArray,
-    custom: Conversions | None,
+    specs: tuple[TensorSpec, TensorSpec], stored: tuple[AnyArray, AnyArray], custom: Conversions | None
 ) -> AlignedPair:
     """Align the tensors of two devices, both without padding."""
-    specs = target_spec, golden_spec
-    aligned = tuple(_to_logical(spec, codes, custom) for spec, codes in zip(specs, (target, golden), strict=True))
-    logical_target, logical_golden = (result.codes for result in aligned)
+    aligned = [_to_logical(spec, codes, custom) for spec, codes in zip(specs, stored, strict=True)]
+    target, golden = aligned[0].codes, aligned[1].codes
     stored_forms = {(spec.layout, spec.shape, spec.origin_shape) for spec in specs}
-    if (
-        len(stored_forms) == 1
-        and len(target_spec.origin_shape) == 5
-        and _has_equal_padding((target, golden), (logical_target, logical_golden))
-    ):
-        step = because("align.equal_padding", layout=target_spec.layout)
-        return AlignedPair(target, golden, target.shape, (step,))
+    if len(stored_forms) == 1 and len(specs[0].origin_shape) == 5 and _has_equal_padding(stored, (target, golden)):
+        step = because("align.equal_padding", layout=specs[0].layout)
+        return AlignedPair(*stored, stored[0].shape, (step,))
     steps = (
         *(because("align.of_target", step=step) for step in aligned[0].steps),
         *(because("align.of_golden", step=step) for step in aligned[1].steps),
     )
-    if logical_target.size != logical_golden.size:
-        raise _mismatch(target_spec.layout, logical_target.shape, logical_golden.shape)
-    if without_ones(logical_target.shape) != without_ones(logical_golden.shape):
-        steps = (*steps, because("align.elementwise", target=logical_target.shape, golden=logical_golden.shape))
-    return AlignedPair(logical_target, logical_golden, logical_target.shape, steps, layout=aligned[0].layout)
+    if target.size != golden.size:
+        raise _mismatch(specs[0].layout, target.shape, golden.shape)
+    if without_ones(target.shape) != without_ones(golden.shape):
+        steps = (*steps, because("align.elementwise", target=target.shape, golden=golden.shape))
+    return AlignedPair(target, golden, target.shape, steps, layout=aligned[0].layout)
 
 
 def _has_equal_padding(stored: tuple[AnyArray, AnyArray], logical: tuple[AnyArray, AnyArray]) -> bool:

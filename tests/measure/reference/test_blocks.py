@@ -229,12 +229,9 @@ def test_small_blocks_find_the_same_indices(data: st.DataObject, size: int, dtyp
 
 
 def test_sums_can_be_pickled() -> None:
-    sums = measure(*measure_arguments(special_pair(1000)))
+    target, golden = special_pair(1000)
+    sums = measure(target, dtypes.FLOAT32, golden, dtypes.FLOAT64)
     assert pickle.loads(pickle.dumps(sums)) == sums  # noqa: S301 (made here)
-
-
-def measure_arguments(pair: tuple[AnyArray, AnyArray]) -> tuple[AnyArray, DType, AnyArray, DType]:
-    return pair[0], dtypes.FLOAT32, pair[1], dtypes.FLOAT64
 
 
 AGAIN = """

@@ -29,6 +29,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.graph import ModelOrigin
 from opdiff.core.reasons import because
 from opdiff.read.rules import read_model, read_rules
+from opdiff.read.rules.description import ModelKind, read_description
 from opdiff.read.rules.message_fields import MessageError
 from opdiff.read.rules.model import READ_ATTRIBUTES, Model, find_origin, split_command_line, to_rules
 from opdiff.read.rules.model_message import parse_model
@@ -202,15 +203,8 @@ def assert_same(model: Model, message: Any) -> None:
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real offline models are not here")
 @pytest.mark.parametrize("name", ["a3c_a", "faceboxes", "iatsim"])
 def test_real_models_read_as_protobuf_reads_them(name: str) -> None:
-    content = (REAL / f"{name}.om").read_bytes()
-    large = bool(struct.unpack_from("<Q", content, 184)[0])
-    head, entry = ("<I4x", "<I4xQQ") if large else ("<I", "<III")
-    (count,) = struct.unpack_from(head, content, 256)
-    first = 256 + struct.calcsize(head)
-    base = first + count * struct.calcsize(entry)
-    entries = [struct.unpack_from(entry, content, first + number * struct.calcsize(entry)) for number in range(count)]
-    (offset, size) = next((offset, size) for kind, offset, size in entries if kind == MODEL_DEF)
-    message = ModelDef.FromString(content[base + offset : base + offset + size])
+    (content,) = read_description(str(REAL / f"{name}.om"), ModelKind.OM).messages
+    message = ModelDef.FromString(content)
     assert sum(len(graph.op) for graph in message.graph) > 20
     assert_same(read_model(str(REAL / f"{name}.om"))[0], message)
 

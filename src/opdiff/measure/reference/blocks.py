@@ -356,17 +356,12 @@ def _side(numbers: BlockValues, finite: Mask) -> ExactSideSums:
         side = _finite_side(values, CentredValues(values, _largest(ends)), ends)
     everything = numbers.values()
     nans, infs = np.isnan(everything), np.isinf(everything)
-    return ExactSideSums(
-        side.finite,
-        side.total,
-        side.squares,
-        side.minimum,
-        side.maximum,
-        int(np.count_nonzero(nans)),
-        int(np.count_nonzero(everything == np.inf)),
-        int(np.count_nonzero(everything == -np.inf)),
-        _first_true(nans),
-        _first_true(infs),
+    return side._replace(
+        nans=int(np.count_nonzero(nans)),
+        positive_infs=int(np.count_nonzero(everything == np.inf)),
+        negative_infs=int(np.count_nonzero(everything == -np.inf)),
+        first_nan=_first_true(nans),
+        first_inf=_first_true(infs),
     )
 
 
