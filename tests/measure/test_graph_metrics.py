@@ -86,16 +86,11 @@ def test_extra_metrics_of_special_tensors() -> None:
 def test_only_zero_counts_as_zero_in_relative_errors() -> None:
     golden = np.array([1e-20, 2e-20, 1, 0], np.float32)
     target = np.array([1.002e-20, 2e-20, 1, 0], np.float32)
-    real, _ = documented_metrics(
-        _measured(target, dtypes.FLOAT32, golden, dtypes.FLOAT32), is_single=False, is_scalar=False
-    )
-    assert real.max_relative == pytest.approx(0.002, rel=1e-3)
-    assert (real.one_permille, real.five_permille) == (0.75, 1.0)
-    target[3] = 1e-30
-    real, _ = documented_metrics(
-        _measured(target, dtypes.FLOAT32, golden, dtypes.FLOAT32), is_single=False, is_scalar=False
-    )
-    assert (real.max_relative, real.one_permille, real.five_permille) == (math.inf, 0.5, 0.75)
+    for last, expected in ((0, (pytest.approx(0.002, rel=1e-3), 0.75, 1.0)), (1e-30, (math.inf, 0.5, 0.75))):
+        target[3] = last
+        sums = _measured(target, dtypes.FLOAT32, golden, dtypes.FLOAT32)
+        real, _ = documented_metrics(sums, is_single=False, is_scalar=False)
+        assert (real.max_relative, real.one_permille, real.five_permille) == expected
 
 
 @pytest.mark.parametrize("count", [1, 1023, 5000, 3_000_000])

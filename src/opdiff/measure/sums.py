@@ -38,6 +38,13 @@ _FLOAT_FIELDS = {
     dtypes.HIFLOAT8: (3, -15),
 }
 
+COMPLEX_PARTS = {
+    dtypes.COMPLEX32: dtypes.FLOAT16,
+    dtypes.COMPLEX64: dtypes.FLOAT32,
+    dtypes.COMPLEX128: dtypes.FLOAT64,
+}
+"""Types of the real and imaginary parts of complex numbers."""
+
 Number = float | int
 Histogram = tuple[int, ...]
 

@@ -14,6 +14,7 @@ from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import ElementError
 from opdiff.core.reasons import because
+from opdiff.measure.sums import COMPLEX_PARTS
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 
-_PARTS = {
-    dtypes.COMPLEX32: dtypes.FLOAT16,
-    dtypes.COMPLEX64: dtypes.FLOAT32,
-    dtypes.COMPLEX128: dtypes.FLOAT64,
-}
 _LOW = 0xFFFF_FFFF
 # Every integer below this magnitude is exact in float64.
 _MAX_EXACT = float(1 << 53)
@@ -170,10 +166,10 @@ def real_type(dtype: DType, other: DType) -> DType:
         return dtype
     if other.kind is not Kind.COMPLEX:
         raise ElementError(dtype.name, because("measure.complex_with_real", dtype=other.name))
-    return _PARTS[dtype]
+    return COMPLEX_PARTS[dtype]
 
 
 def real_codes(codes: AnyArray, dtype: DType) -> AnyArray:
     """Return flat codes of real numbers in row-major order; complex numbers as real and imaginary part."""
     flat = elements.contiguous(codes).reshape(-1)
-    return flat.view(_PARTS[dtype].storage) if dtype.kind is Kind.COMPLEX else flat
+    return flat.view(COMPLEX_PARTS[dtype].storage) if dtype.kind is Kind.COMPLEX else flat
