@@ -28,7 +28,7 @@ from model_files import (
 from opdiff.core.errors import InputError
 from opdiff.core.graph import ModelOrigin
 from opdiff.core.reasons import because
-from opdiff.read.rules import read_model, read_rules
+from opdiff.read.rules import read_model
 from opdiff.read.rules.description import ModelKind, read_description
 from opdiff.read.rules.message_fields import MessageError
 from opdiff.read.rules.model import READ_ATTRIBUTES, Model, find_origin, split_command_line, to_rules
@@ -105,12 +105,6 @@ def test_a_bundle_inside_of_a_bundle_is_refused(tmp_path: Path) -> None:
 def test_of_a_flow_the_root_graph_is_read(tmp_path: Path) -> None:
     model = read(tmp_path, om_file(MODEL.SerializeToString(), model_type=3, large=True))
     assert model.notes == (because("read.flow_model"),)
-
-
-def test_an_offline_model_is_a_rule_file(tmp_path: Path) -> None:
-    path = tmp_path / "net.om"
-    path.write_bytes(om_file(MODEL.SerializeToString()))
-    assert [op.name for op in read_rules(str(path)).operators()] == ["conv1conv1_relu", "trans_Cast_0"]
 
 
 def test_sub_graphs_are_joined_with_their_owner() -> None:
