@@ -218,49 +218,40 @@ def test_file_truncated_at_any_byte(encode: Encode, tmp_path: Path) -> None:
 
 
 BIG = 2**62
+DAMAGED: dict[str, tuple[bytes, str, int | None]] = {
+    "empty": (b"", "the file is empty; the dump was interrupted or the disk was full", None),
+    "eight bytes": (b"12345678", "8 bytes are too few for a dump; the file is truncated or was never written", None),
+    "long header": (
+        struct.pack("<Q", BIG) + b"payload",
+        f"the header should have {BIG} bytes, but the file has 15: truncated, or not a dump",
+        0,
+    ),
+    "cut payload": (
+        standard_dump(one_output())[:-1],
+        "32 bytes of data start here, but the file ends at 65: it is truncated",
+        34,
+    ),
+    "more": (standard_dump(one_output()) + b"more", "header and tensors take 66 bytes, but the file has 70", 66),
+    "cut nano": (
+        struct.pack("<QI", 4, 0x5A5A5A5A) + b"x",
+        "field version should have 4 bytes, but 0 are left",
+        12,
+    ),
+    "long nano header": (
+        struct.pack("<QII", BIG, 0x5A5A5A5A, 1),
+        f"the header should have {BIG} bytes, but the file has 16: truncated, or not a dump",
+        0,
+    ),
+    "many nano records": (
+        struct.pack("<QIIIII", 20, 0x5A5A5A5A, 1, 4, 4, 2**31),
+        f"{2**31} records of section input do not fit in 0 bytes",
+        28,
+    ),
+    "more nano": (nano_dump(one_output()) + b"x", "header and tensors take 156 bytes, but the file has 157", 156),
+}
 
 
-@pytest.mark.parametrize(
-    ("raw", "problem", "offset"),
-    [
-        (b"", "the file is empty; the dump was interrupted or the disk was full", None),
-        (b"12345678", "8 bytes are too few for a dump; the file is truncated or was never written", None),
-        (
-            struct.pack("<Q", BIG) + b"payload",
-            f"the header should have {BIG} bytes, but the file has 15: truncated, or not a dump",
-            0,
-        ),
-        (
-            standard_dump(one_output())[:-1],
-            "32 bytes of data start here, but the file ends at 65: it is truncated",
-            34,
-        ),
-        (struct.pack("<QI", 4, 0x5A5A5A5A) + b"x", "field version should have 4 bytes, but 0 are left", 12),
-        (
-            struct.pack("<QII", BIG, 0x5A5A5A5A, 1),
-            f"the header should have {BIG} bytes, but the file has 16: truncated, or not a dump",
-            0,
-        ),
-        (
-            struct.pack("<QIIIII", 20, 0x5A5A5A5A, 1, 4, 4, 2**31),
-            f"{2**31} records of section input do not fit in 0 bytes",
-            28,
-        ),
-        (nano_dump(one_output()) + b"x", "header and tensors take 156 bytes, but the file has 157", 156),
-        (standard_dump(one_output()) + b"more", "header and tensors take 66 bytes, but the file has 70", 66),
-    ],
-    ids=[
-        "empty",
-        "eight bytes",
-        "long header",
-        "cut payload",
-        "cut nano",
-        "long head",
-        "many records",
-        "left over",
-        "more",
-    ],
-)
+@pytest.mark.parametrize(("raw", "problem", "offset"), DAMAGED.values(), ids=DAMAGED)
 def test_errors_name_the_damage(raw: bytes, problem: str, offset: int | None, tmp_path: Path) -> None:
     path = write(tmp_path, raw)
     with pytest.raises(DumpError) as caught:
