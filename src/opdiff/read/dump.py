@@ -145,16 +145,11 @@ def _name(entry: Entry, *, with_rules: bool) -> str:
 def _read(name: str, entries: Sequence[Entry]) -> DumpedOp:
     newest = entries[-1]
     parsed = newest.parsed
-    if isinstance(parsed, DumpName):
-        return _read_npu(name, entries, parsed.op_type)
-    op_type = parsed.dump.op_type if isinstance(parsed, ConvertedName) else ""
-    inputs, outputs, problem = _read_arrays(entries)
-    return DumpedOp(name, op_type, parsed.timestamp or 0, newest.path, inputs, outputs, problem)
-
-
-def _read_npu(name: str, entries: Sequence[Entry], op_type: str) -> DumpedOp:
-    newest = entries[-1]
-    head = (name, op_type, newest.parsed.timestamp or 0, newest.path)
+    dumped = parsed.dump if isinstance(parsed, ConvertedName) else parsed
+    op_type = dumped.op_type if isinstance(dumped, DumpName) else ""
+    head = (name, op_type, parsed.timestamp or 0, newest.path)
+    if not isinstance(parsed, DumpName):
+        return DumpedOp(*head, *_read_arrays(entries))
     try:
         dump = read_newest(entries)
     except DumpError as error:
