@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+import zipfile
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,6 +58,22 @@ def add(folder: Path, name: str, content: bytes | None = None) -> str:
     path = folder / name
     path.write_bytes(numbered(3) if content is None else content)
     return str(path)
+
+
+def npy_file(array: Any, **options: Any) -> bytes:
+    """Return the bytes of a NumPy file; objects are pickled."""
+    file = BytesIO()
+    np.lib.format.write_array(file, np.asarray(array), **options)
+    return file.getvalue()
+
+
+def zip_file(*members: tuple[str, bytes | str], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Return the bytes of an archive, whose members may have equal names."""
+    file = BytesIO()
+    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(file, "w", method) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return file.getvalue()
 
 
 def hashed_name(directory: str, name: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from command_line import Outcome, run
+from dump_files import npy_file
 from opdiff.sample.container import EncodedDump, EncodedTensor, standard_dump
 from opdiff.sample.graph_mode import ge_dump
 from opdiff.sample.graph_text import TextNode, graph_text
@@ -58,9 +58,7 @@ def floats(values: Any) -> AnyArray:
 
 def saved(array: Any) -> bytes:
     """Return a NumPy file; objects are pickled, as FX does for arguments other than tensors."""
-    file = io.BytesIO()
-    np.save(file, np.asarray(array), allow_pickle=True)
-    return file.getvalue()
+    return npy_file(array)
 
 
 class GraphCase:

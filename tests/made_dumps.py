@@ -13,6 +13,7 @@ import numpy as np
 
 from command_line import Outcome, run
 from dump_files import TIME, add, tensor
+from measure.plain_formulas import plain_metrics
 from opdiff.sample.container import EncodedDump, EncodedTensor, standard_dump
 from opdiff.sample.names import DumpName, golden_name
 
@@ -30,7 +31,10 @@ DOCUMENTED = (
     "KullbackLeiblerDivergence", "StandardDeviation", "MeanAbsoluteError", "RootMeanSquareError", "MaxRelativeError",
     "MeanRelativeError",
 )  # fmt: skip
-_SMALL = float(np.finfo(np.float64).eps)
+_FIELDS = (
+    "cosine", "max_absolute_error", "accumulated_relative_error", "relative_euclidean_distance", "kl_divergence", "",
+    "mean_absolute_error", "root_mean_square_error", "max_relative_error", "mean_relative_error",
+)  # fmt: skip
 
 
 def numbers(*shape: int, seed: int = 0) -> AnyArray:
@@ -48,29 +52,9 @@ def perturbed(values: AnyArray, seed: int = 99) -> AnyArray:
 
 
 def expected(target: AnyArray, golden: AnyArray) -> dict[str, float]:
-    """Return the documented metrics by their formulas in float64, without that of mean and deviation."""
-    x, y = (side.astype(np.float64).ravel() for side in (target, golden))
-    error = np.abs(x - y)
-    relative = np.where(np.abs(y) > _SMALL, np.abs(x / np.where(y == 0, 1, y) - 1), 0)
-    p, q = (_distribution(side) for side in (x, y))
-    return {
-        "CosineSimilarity": float(x @ y / (np.linalg.norm(x) * np.linalg.norm(y))),
-        "MaxAbsoluteError": float(error.max()),
-        "AccumulatedRelativeError": float(relative.sum()),
-        "RelativeEuclideanDistance": float(np.linalg.norm(x - y) / np.linalg.norm(y)),
-        "KullbackLeiblerDivergence": float(np.sum(p * np.log(p / q))),
-        "MeanAbsoluteError": float(error.mean()),
-        "RootMeanSquareError": float(np.sqrt(np.mean(error**2))),
-        "MaxRelativeError": float(relative.max()),
-        "MeanRelativeError": float(relative.mean()),
-    }
-
-
-def _distribution(values: AnyArray) -> AnyArray:
-    scaled = (values - values.min()) / (values.max() - values.min())
-    floored = np.maximum(scaled, np.finfo(np.float32).eps)
-    shares: AnyArray = floored / floored.sum()
-    return shares
+    """Return the documented metrics by their formulas, without that of mean and deviation."""
+    found = plain_metrics(target, golden)
+    return {name: found[field] for name, field in zip(DOCUMENTED, _FIELDS, strict=True) if field}
 
 
 def describe(
@@ -82,16 +66,13 @@ def describe(
     dtype: str = "DT_FLOAT",
 ) -> Json:
     """Return the description of an output in a rule file."""
-    attributes = []
-    if origin:
-        attributes.append(_attribute("_datadump_origin_name", {"s": origin}))
-    if index is not None:
-        attributes.append(_attribute("_datadump_origin_output_index", {"i": index}))
-    if layout:
-        attributes.append(_attribute("_datadump_origin_format", {"s": layout}))
-    if shape:
-        attributes.append(_attribute("origin_shape", {"list": {"i": list(shape)}}))
-    return {"dtype": dtype, "attr": attributes}
+    attributes = {
+        "_datadump_origin_name": {"s": origin} if origin else None,
+        "_datadump_origin_output_index": None if index is None else {"i": index},
+        "_datadump_origin_format": {"s": layout} if layout else None,
+        "origin_shape": {"list": {"i": list(shape)}} if shape else None,
+    }
+    return {"dtype": dtype, "attr": _listed(attributes)}
 
 
 def rule(
@@ -106,22 +87,20 @@ def rule(
     l1: str = "",
 ) -> Json:
     """Return an operator of a rule file; `originals` is empty for inserted operators, `None` for unchanged ones."""
-    attributes = []
-    if originals is not None:
-        listed = {"list": {"s": list(originals)} if originals else {}}
-        attributes.append(_attribute("_datadump_original_op_names", listed))
-    if part:
-        attributes.append(_attribute("_datadump_is_multiop", {"b": True}))
-    if l1:
-        attributes.append(_attribute("_L1_fusion_sub_graph_no", {"s": l1}))
-    made: Json = {"name": name, "type": op_type, "attr": attributes}
+    names = {"list": {"s": list(originals)} if originals else {}}
+    attributes = {
+        "_datadump_original_op_names": None if originals is None else names,
+        "_datadump_is_multiop": {"b": True} if part else None,
+        "_L1_fusion_sub_graph_no": {"s": l1} if l1 else None,
+    }
+    made: Json = {"name": name, "type": op_type, "attr": _listed(attributes)}
     made |= {"input": list(inputs)} if inputs else {}
     made |= {"output_desc": list(outputs)} if outputs else {}
     return made if number is None else made | {"id": number}
 
 
-def _attribute(key: str, value: Json) -> Json:
-    return {"key": key, "value": value}
+def _listed(attributes: Json) -> list[Json]:
+    return [{"key": key, "value": value} for key, value in attributes.items() if value is not None]
 
 
 def rule_file(*operators: Json, graph: str = "net", **graphs: tuple[Json, ...]) -> Json:

@@ -54,29 +54,28 @@ def automatic_slices(name: DumpName, dump: EncodedDump, cuts: Cuts, *, context_i
 
     Threads do not end in order: timestamps decrease.
     """
-    attr = _automatic_attr(dump, cuts)
     files = []
     for thread in range(cuts.threads):
+        parts = zip(dump.outputs, _slice_outputs(dump, cuts, thread), strict=True)
+        outputs = tuple(replace(part, shape=whole.shape) for whole, part in parts)
         stamped = replace(name, timestamp=name.timestamp - thread)
-        outputs = tuple(
-            replace(part, shape=whole.shape)
-            for whole, part in zip(dump.outputs, _slice_outputs(dump, cuts, thread), strict=True)
-        )
-        content = standard_dump(replace(dump, outputs=outputs, attr=attr, dump_time=stamped.timestamp))
-        files.append(SliceFile(str(automatic_slice(stamped, context_id, thread)), content))
+        files.append(_file(automatic_slice(stamped, context_id, thread), dump, outputs, _automatic_attr(dump, cuts)))
     return tuple(files)
 
 
 def manual_slices(name: DumpName, dump: EncodedDump, cuts: Cuts, *, context_id: int = 0) -> tuple[SliceFile, ...]:
     """Return the files of manual mode: each header has the shape of its slice."""
-    attr = json.dumps(_attr(cuts, automatic=False))
     files = []
     for number in range(cuts.threads):
         stamped = replace(name, timestamp=name.timestamp + number)
         outputs = _slice_outputs(dump, cuts, number)
-        content = standard_dump(replace(dump, outputs=outputs, attr=attr, dump_time=stamped.timestamp))
-        files.append(SliceFile(str(manual_slice(stamped, context_id, number)), content))
+        files.append(_file(manual_slice(stamped, context_id, number), dump, outputs, _attr(cuts, automatic=False)))
     return tuple(files)
+
+
+def _file(name: DumpName, dump: EncodedDump, outputs: tuple[EncodedTensor, ...], attr: dict[str, object]) -> SliceFile:
+    part = replace(dump, outputs=outputs, attr=json.dumps(attr), dump_time=name.timestamp)
+    return SliceFile(str(name), standard_dump(part))
 
 
 def _slice_outputs(dump: EncodedDump, cuts: Cuts, thread: int) -> tuple[EncodedTensor, ...]:
@@ -112,7 +111,7 @@ def _attr(cuts: Cuts, *, automatic: bool) -> dict[str, object]:
     return {"threadMode": int(automatic), "slice_instance_num": cuts.threads, "outputCutList": cuts.outputs}
 
 
-def _automatic_attr(dump: EncodedDump, cuts: Cuts) -> str:
+def _automatic_attr(dump: EncodedDump, cuts: Cuts) -> dict[str, object]:
     threads = range(cuts.threads)
     whole = [_ranges((0, extent) for extent in _shape(tensor)) for tensor in dump.inputs]
     outputs = tuple(zip(dump.outputs, cuts.outputs, strict=True))
@@ -122,7 +121,7 @@ def _automatic_attr(dump: EncodedDump, cuts: Cuts) -> str:
             [_ranges(_bounds(_shape(tensor), parts, thread)) for tensor, parts in outputs] for thread in threads
         ],
     }
-    return json.dumps(_attr(cuts, automatic=True) | lists)
+    return _attr(cuts, automatic=True) | lists
 
 
 def _ranges(bounds: Iterable[tuple[int, int]]) -> list[dict[str, int]]:

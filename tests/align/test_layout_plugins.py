@@ -1,16 +1,21 @@
-"""Layouts of plug-ins, found by entry point."""
+"""Layouts of plug-ins, found by entry point, and the page about layouts."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import re
+import sys
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from opdiff import align
-from opdiff.align import Extents, Layout, Tile, convert
+from opdiff.align import LAYOUTS, Extents, Layout, Tile, convert
+from opdiff.align.custom import load_conversions
 from opdiff.align.plain import AxisOrder
 from opdiff.core import dtypes
 from opdiff.core.errors import LayoutError, PluginError
@@ -82,3 +87,33 @@ def test_builtin_layouts_do_not_read_entry_points(installed: list[str]) -> None:
     assert convert(codes, TensorSpec(dtypes.INT16, codes.shape, "NCHW"), "NCHW").codes is codes
     with pytest.raises(PluginError, match="layout 'plug-in': cannot be loaded: ModuleNotFoundError"):
         convert(codes, TensorSpec(dtypes.INT16, codes.shape, "NCHW"), "HWCN_BACKWARDS")
+
+
+# The page about layouts: its examples run, and it names every built-in layout
+
+PAGE = (Path(__file__).parents[2] / "docs" / "formats" / "layouts.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_custom_conversion_of_the_page(tmp_path: Path) -> None:
+    name = BLOCKS[0].splitlines()[0].removeprefix("# ")
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_text(BLOCKS[0])
+    codes = np.arange(24, dtype="<i2").reshape(1, 2, 3, 4)
+    spec = TensorSpec(dtypes.INT16, codes.shape, "FSR_NCHW")
+    aligned = convert(codes, spec, "NCHW", custom=load_conversions(str(tmp_path)))
+    np.testing.assert_array_equal(aligned.codes, codes[:, :, ::-1])
+
+
+def test_plugin_of_the_page_passes_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "\n".join(BLOCKS[1:])
+    assert "check_layout(mirrored" in source
+    module = ModuleType("my_package")
+    # The class must be found where it says it is, or it cannot be pickled.
+    monkeypatch.setitem(sys.modules, "my_package", module)
+    exec(compile(source, "layouts.md", "exec"), module.__dict__)  # noqa: S102 (our own page)
+
+
+def test_page_lists_all_builtin_layouts() -> None:
+    rows = re.findall(r"^\| (.*?) \| .*? \| .*? \|$", PAGE.split("## What can be converted")[0], re.MULTILINE)
+    assert set(LAYOUTS.names()) <= {name.strip() for row in rows for name in row.split(",")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,21 @@ from opdiff.sample.storage import store
 
 
 def align(
-    target: Any, golden: Any, layout: str, declared: str, origin: tuple[int, ...], golden_layout: str = "ND"
+    target: Any,
+    golden: Any,
+    layout: str,
+    declared: str,
+    origin: tuple[int, ...],
+    golden_layout: str = "ND",
+    *,
+    may_skip: bool = False,
 ) -> AlignedPair:
     golden_origin = origin if golden_layout != "ND" else ()
     specs = (
         TensorSpec(dtypes.INT32, target.shape, layout, origin),
         TensorSpec(dtypes.INT32, golden.shape, golden_layout, golden_origin),
     )
-    return align_codes(specs, (target, golden), Declared(declared))
+    return align_codes(specs, (target, golden), Declared(declared, may_skip_positions=may_skip))
 
 
 def nchw(*shape: int) -> Any:
@@ -150,30 +158,20 @@ def test_strides_moved_to_earlier_operators(shape: tuple[int, ...], spacing: int
     logical = nchw(*shape)
     computed = logical[:, :, ::spacing, ::spacing]
     golden = logical if declared == "NCHW" else logical.transpose(0, 2, 3, 1)
-    specs = (
-        TensorSpec(dtypes.INT32, store(computed, "NC1HWC0").shape, "NC1HWC0", computed.shape),
-        TensorSpec(dtypes.INT32, golden.shape, "ND"),
-    )
-    codes = (store(computed, "NC1HWC0"), golden)
-    pair = align_codes(specs, codes, Declared(declared, may_skip_positions=True))
+    stored = store(computed, "NC1HWC0")
+    pair = align(stored, golden, "NC1HWC0", declared, computed.shape, may_skip=True)
     np.testing.assert_array_equal(pair.target, pair.golden)
     expected = because("align.every_nth_position", spacing=spacing, golden=golden.shape, target=pair.target.shape)
     assert pair.steps[-1] == expected
     with pytest.raises(LayoutError, match="; not compared"):
-        align_codes(specs, codes, Declared(declared))
+        align(stored, golden, "NC1HWC0", declared, computed.shape)
 
 
 @pytest.mark.parametrize(
     "golden", [(2, 5, 8, 7), (2, 6, 6, 8), (3, 5, 6, 8), (2, 5, 6, 12), (2, 5, 2, 3), (2, 60)], ids=str
 )
 def test_other_shapes_are_not_reduced(golden: tuple[int, ...]) -> None:
-    specs = (
-        TensorSpec(dtypes.INT32, LOGICAL.shape, "NCHW", LOGICAL.shape),
-        TensorSpec(dtypes.INT32, golden, "ND"),
-    )
-    declared = Declared("NCHW", may_skip_positions=True)
-    if np.prod(golden) == LOGICAL.size:
-        assert align_codes(specs, (LOGICAL, nchw(*golden)), declared).golden.shape == golden
-    else:
-        with pytest.raises(LayoutError, match="; not compared"):
-            align_codes(specs, (LOGICAL, nchw(*golden)), declared)
+    is_same_size = np.prod(golden) == LOGICAL.size
+    with nullcontext() if is_same_size else pytest.raises(LayoutError, match="; not compared"):
+        pair = align(LOGICAL, nchw(*golden), "NCHW", "NCHW", LOGICAL.shape, may_skip=True)
+        assert pair.golden.shape == golden

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dump_files import npy_file, zip_file
 from nano_files import nano_dump
 from old_overflow_records import old_overflow_record
 from opdiff.core import dtypes
-from opdiff.read.rules.message_writer import encode
+from opdiff.read.rules.model_schema import encode
 from opdiff.sample.container import EncodedDump, Overflow, encode_tensor, overflow_record, protobuf_dump, standard_dump
 from opdiff.sample.graph_text import TextNode, graph_text
 
 if TYPE_CHECKING:
-    from opdiff.read.rules.message_writer import Tree
+    from opdiff.read.rules.model_schema import Tree
 
 _T = 1671234567890123
 _DUMP = EncodedDump(
@@ -29,18 +29,6 @@ _DUMP = EncodedDump(
 )
 _ATTR = """{"threadMode": 1, "slice_instance_num": 2, "outputCutList": [[1,2]],
 "output_tensor_slice": [[[{"lower":0,"higher":2},{"lower":0,"higher":2}]]], "input_tensor_slice": [[],[]]}"""
-
-
-def _npy() -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.arange(6, dtype=">i2").reshape(2, 3))
-    return file.getvalue()
-
-
-def _npz() -> bytes:
-    file = io.BytesIO()
-    np.savez_compressed(file, a=np.arange(6.0), b=np.ones(2, np.int8))
-    return file.getvalue()
 
 
 _NODE = TextNode("Add", "Add", ("x:0", "y:-1"), ("", "a.OUTPUT.0"), ("add-aten.add.OUTPUT.0",), ("Mul",))
@@ -96,8 +84,8 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     "header": (standard_dump(_DUMP)[8:],),
     "dump": (standard_dump(_DUMP), protobuf_dump(_DUMP)),
     "nano": (nano_dump(_DUMP)[12:],),
-    "npy": (_npy()[6:],),
-    "npz": (_npz(),),
+    "npy": (npy_file(np.arange(6, dtype=">i2").reshape(2, 3))[6:],),
+    "npz": (zip_file(("a.npy", npy_file(np.arange(6.0))), ("b.npy", npy_file(np.ones(2, np.int8)))),),
     "name": (
         f"Add.net_add.5.7.{_T}.4.1.2.0".encode(),
         f"Add.a.5.7.{_T}.output.0.1x3.npy".encode(),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import os
-import zipfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_jobs import Guess
 
+from dump_files import zip_file
 from opdiff.core.errors import DumpError, ElementError, InputError
 from opdiff.core.tensor import Container, OpDump
 from opdiff.read import read_operator
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FOLDER = Path("build/fuzz/files")
+_DUMP_NAME = "Add.a.1.2.1671234567890123"
 
 
 def _written(raw: bytes, name: str) -> str:
@@ -48,27 +48,12 @@ def _read_all(raw: bytes, name: str) -> None:
 
 def header(raw: bytes) -> None:
     """A standard dump whose length field is right, so that the header itself is reached."""
-    _read_all(len(raw).to_bytes(8, "little") + raw, "Add.a.1.2.1671234567890123")
-
-
-def dump(raw: bytes) -> None:
-    """Any file under the name of a dump, an old one included."""
-    _read_all(raw, "Add.a.1.2.1671234567890123.4.0.0.0")
+    _read_all(len(raw).to_bytes(8, "little") + raw, _DUMP_NAME)
 
 
 def nano(raw: bytes) -> None:
     """A nano dump, from its version on."""
-    _read_all((len(raw) + 4).to_bytes(8, "little") + b"ZZZZ" + raw, "Add.a.1.2.1671234567890123")
-
-
-def npy(raw: bytes) -> None:
-    """A NumPy file, from its version on."""
-    _read_all(b"\x93NUMPY" + raw, "a.0.1.npy")
-
-
-def npz(raw: bytes) -> None:
-    """A NumPy archive."""
-    _read_all(raw, "a.npz")
+    _read_all((len(raw) + 4).to_bytes(8, "little") + b"ZZZZ" + raw, _DUMP_NAME)
 
 
 def graph(raw: bytes) -> None:
@@ -125,38 +110,20 @@ def om(raw: bytes) -> None:
     _read_model(bytes(header) + raw[248:], "a.om")
 
 
-def message(raw: bytes) -> None:
-    """The message of a model."""
-    _read_model(b"\n\1n" + raw, "a.air")
-
-
-def model_text(raw: bytes) -> None:
-    """A graph text of the graph engine or of TorchAir."""
-    _read_model(b"name: 'a' " + raw, "a.txt")
-
-
-def onnx_text(raw: bytes) -> None:
-    """A graph text in the form of ONNX."""
-    _read_model(b"ir_version: 6 " + raw, "a.pbtxt")
-
-
 def om2(raw: bytes) -> None:
     """An archive with the graphs as JSON."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("data/model_a/debug/visual.json", raw)
-    _read_model(file.getvalue(), "a.om2")
-
-
-def atc_json(raw: bytes) -> None:
-    """The JSON of ATC."""
-    _read_model(b"{" + raw, "a.json")
+    _read_model(zip_file(("data/model_a/debug/visual.json", raw)), "a.om2")
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    target.__name__: target
-    for target in (
-        header, dump, nano, npy, npz, name, record, attr, graph, figures, kernel, om, message, model_text,
-        onnx_text, om2, atc_json,
-    )
-}  # fmt: skip
+    **{target.__name__: target for target in (header, nano, name, record, attr, graph, figures, kernel, om, om2)},
+    # Any file under the name of a dump, an old one included; NumPy files from their versions on, and archives.
+    "dump": lambda raw: _read_all(raw, f"{_DUMP_NAME}.4.0.0.0"),
+    "npy": lambda raw: _read_all(b"\x93NUMPY" + raw, "a.0.1.npy"),
+    "npz": lambda raw: _read_all(raw, "a.npz"),
+    # The message of a model; graph texts of the graph engine or of TorchAir, and in the form of ONNX; the JSON of ATC.
+    "message": lambda raw: _read_model(b"\n\1n" + raw, "a.air"),
+    "model_text": lambda raw: _read_model(b"name: 'a' " + raw, "a.txt"),
+    "onnx_text": lambda raw: _read_model(b"ir_version: 6 " + raw, "a.pbtxt"),
+    "atc_json": lambda raw: _read_model(b"{" + raw, "a.json"),
+}

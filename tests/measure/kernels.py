@@ -13,11 +13,11 @@ from opdiff.core import dtypes
 from opdiff.core.codes import contiguous, encode
 from opdiff.core.dtypes import DType, Kind
 from opdiff.core.metrics import Metrics
-from opdiff.measure.divergence import measure_kl
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, measure_all
 from opdiff.measure.metrics import metrics_of
 from opdiff.measure.reference.blocks import measure
+from opdiff.measure.reference.second_pass import measure_kl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,6 +183,15 @@ def distance(found: float | None, expected: float | None) -> float:
 
 
 # Data
+
+
+def offsets_of(axes: Axes) -> AnyArray:
+    """Return the offsets of the elements in order."""
+    offsets = np.zeros((), np.int64)
+    for extent, split, outer, inner in axes:
+        index = np.arange(extent)
+        offsets = offsets[..., np.newaxis] + (index // split * outer + index % split * inner)
+    return offsets.reshape(-1)
 
 
 def any_codes(rng: np.random.Generator, dtype: DType, *shape: int) -> AnyArray:

@@ -101,8 +101,6 @@ BAD_SCRIPTS = [
     ("", "has no function compare"),
     ("compare = 3", "has no function compare"),
     ("def compare(my, golden): ...", "function compare must take 3 arguments: my, golden, args"),
-    ("def compare(:", "cannot be loaded: SyntaxError"),
-    ("raise SystemExit(3)", r"cannot be loaded: SystemExit\(3\)"),
 ]
 
 
@@ -126,22 +124,11 @@ def test_names_of_documented_metrics_are_reserved(tmp_path: Path, name: str) -> 
         load_metrics(write(tmp_path, {f"alg_{name}.py": SUM}))
 
 
-def test_only_small_files_inside_the_directory_are_accepted(tmp_path: Path) -> None:
-    inside, outside = tmp_path / "inside", tmp_path / "outside.py"
-    inside.mkdir()
-    directory = write(inside, {"alg_A.py": "#" * 1_000_001})
-    with pytest.raises(PluginError, match="has 1000001 bytes, at most 1000000 are allowed"):
-        load_metrics(directory)
-    (inside / "algorithm" / "alg_A.py").unlink()
-    outside.write_text(SUM)
-    (inside / "algorithm" / "alg_A.py").symlink_to(outside)
-    with pytest.raises(PluginError, match=f"alg_A.py': is a link to a file outside of {inside}"):
-        load_metrics(directory)
-
-
-def test_directory_without_metrics_is_rejected(tmp_path: Path) -> None:
+def test_scripts_are_checked_like_conversions(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match=r"metric '.*/algorithm': cannot be listed: No such file or directory"):
         load_metrics(str(tmp_path))
+    with pytest.raises(PluginError, match=r"alg_A\.py': has 1000001 bytes, at most 1000000 are allowed"):
+        load_metrics(write(tmp_path, {"alg_A.py": "#" * 1_000_001}))
 
 
 def test_opaque_types_have_no_custom_metrics(tmp_path: Path) -> None:

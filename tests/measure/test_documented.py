@@ -10,25 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from made_dumps import DOCUMENTED as NAMES
 from opdiff.core import dtypes
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import format_number
 from opdiff.measure.documented import BY_NAME, DOCUMENTED, deviation_text, parse_selection, select_metrics
 from opdiff.measure.metrics import metrics_of
 from opdiff.measure.reference.blocks import measure
-
-NAMES = (
-    "CosineSimilarity",
-    "MaxAbsoluteError",
-    "AccumulatedRelativeError",
-    "RelativeEuclideanDistance",
-    "KullbackLeiblerDivergence",
-    "StandardDeviation",
-    "MeanAbsoluteError",
-    "RootMeanSquareError",
-    "MaxRelativeError",
-    "MeanRelativeError",
-)
 
 TEXTS = [
     (None, "NaN"),

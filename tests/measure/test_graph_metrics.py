@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from msgspec.structs import astuple, replace
 
+from measure.kernels import Stored, job, measured
 from opdiff.core import dtypes
 from opdiff.measure.graph_metrics import documented_metrics, extra_metrics
-from opdiff.measure.kernel.library import NativeJob, Operand, find_library
-from opdiff.measure.kernel.results import Failure, measure_all
+from opdiff.measure.kernel.library import find_library
+from opdiff.measure.kernel.results import measure_all
 from opdiff.measure.reference.blocks import measure
-from opdiff.measure.reference.graph_blocks import graph_sums
+from opdiff.measure.reference.second_pass import graph_sums
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -37,14 +38,9 @@ def _measured(target: AnyArray, target_dtype: dtypes.DType, golden: AnyArray, go
     sums = measure(*sides)
     sums = replace(sums, graph=graph_sums(*sides, sums))
     if find_library() is not None:
-        operands = [
-            Operand("", 0, codes.nbytes, dtype, data=codes.ctypes.data)
-            for codes, dtype in ((target, target_dtype), (golden, golden_dtype))
-        ]
-        jobs = [NativeJob(operands[0], operands[1], target.shape)]
+        jobs = [job(Stored(target, target_dtype), Stored(golden, golden_dtype), target.shape)]
         [found] = measure_all(jobs, 1, lambda _: None, with_kl=False, for_graphs=True)
-        assert not isinstance(found, Failure)
-        assert astuple(found[0].graph) == pytest.approx(astuple(sums.graph), rel=1e-9, abs=1e-12)
+        assert astuple(measured(found)[0].graph) == pytest.approx(astuple(sums.graph), rel=1e-9, abs=1e-12)
     return sums
 
 
@@ -90,16 +86,11 @@ def test_extra_metrics_of_special_tensors() -> None:
 def test_only_zero_counts_as_zero_in_relative_errors() -> None:
     golden = np.array([1e-20, 2e-20, 1, 0], np.float32)
     target = np.array([1.002e-20, 2e-20, 1, 0], np.float32)
-    real, _ = documented_metrics(
-        _measured(target, dtypes.FLOAT32, golden, dtypes.FLOAT32), is_single=False, is_scalar=False
-    )
-    assert real.max_relative == pytest.approx(0.002, rel=1e-3)
-    assert (real.one_permille, real.five_permille) == (0.75, 1.0)
-    target[3] = 1e-30
-    real, _ = documented_metrics(
-        _measured(target, dtypes.FLOAT32, golden, dtypes.FLOAT32), is_single=False, is_scalar=False
-    )
-    assert (real.max_relative, real.one_permille, real.five_permille) == (math.inf, 0.5, 0.75)
+    for last, expected in ((0, (pytest.approx(0.002, rel=1e-3), 0.75, 1.0)), (1e-30, (math.inf, 0.5, 0.75))):
+        target[3] = last
+        sums = _measured(target, dtypes.FLOAT32, golden, dtypes.FLOAT32)
+        real, _ = documented_metrics(sums, is_single=False, is_scalar=False)
+        assert (real.max_relative, real.one_permille, real.five_permille) == expected
 
 
 @pytest.mark.parametrize("count", [1, 1023, 5000, 3_000_000])

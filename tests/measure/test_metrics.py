@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import inf, isnan, log, log10, nan, sqrt
+from math import inf, isnan, log, nan, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,19 +13,18 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from measure.arrays import REAL_TYPES, WIDE_FLOATS, finite_codes
-from measure.plain_formulas import Reference, divergence, ratio_root, values_of
+from measure.kernels import Stored, by_kernel, measured
+from measure.plain_formulas import Reference, plain_metrics, ratio_root, values_of
 from opdiff.core import dtypes
+from opdiff.core.metrics import Metrics
 from opdiff.core.reasons import because
-from opdiff.measure.divergence import measure_kl
-from opdiff.measure.kernel.library import NativeJob, Operand
-from opdiff.measure.kernel.results import Failure, measure_all
 from opdiff.measure.metrics import COMPLEX, EMPTY, SCALAR, metrics_of
 from opdiff.measure.reference.blocks import BLOCK, measure
+from opdiff.measure.reference.second_pass import measure_kl
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
-    from opdiff.core.metrics import Metrics
     from opdiff.measure.sums import Sums
 
 RNG = np.random.default_rng(5)
@@ -57,43 +56,70 @@ def close(expected: float) -> object:
     return pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
+# Every metric is in the field of its name, on data that tells them apart
+
+TARGET = np.array([1, 2.004, -3.25, 4.125, 0.25, 101, 8.0625, 0.75, 120.25], "<f2")
+GOLDEN = np.array([1, 2, -3, 4, 0, 100, 8, 0.625, 120.5], "<f4")
+# Five finite pairs, the same NaN, the same infinity, and six mismatches.
+TARGET_WITH_SPECIALS = np.array([1, 2, 3, 4, 5, nan, inf, -inf, 2, 3, 1, 4, 5], "<f2")
+GOLDEN_WITH_SPECIALS = np.array([1, 2, 4, 4, 7, nan, inf, 2, nan, nan, inf, -inf, inf], "<f4")
+FINITE_COSINE = float(np.dot([1, 2, 3, 4, 5], [1, 2, 4, 4, 7]) / sqrt(55 * 86))
+SPECIALS: dict[str, Any] = {
+    "count": 13,
+    "is_equal": False,
+    "target_nans": 1,
+    "target_infs": 2,
+    "golden_nans": 3,
+    "golden_infs": 4,
+    "finite_count": 5,
+    "special_mismatches": 6,
+    "first_special_mismatch": 7,
+    "finite_cosine": FINITE_COSINE,
+}
+
+
+def fields(target: AnyArray, golden: AnyArray) -> dict[str, Any]:
+    """Return the metrics of a half-precision target by name."""
+    return asdict(compare(target, dtypes.FLOAT16, golden, dtypes.FLOAT32))
+
+
+def random_pair(size: int) -> tuple[AnyArray, AnyArray]:
+    random = np.random.default_rng(size)
+    golden = random.standard_normal(size).astype("<f4")
+    return (golden + 0.01 * random.standard_normal(size)).astype("<f2"), golden
+
+
+@pytest.mark.parametrize(
+    ("target", "golden"),
+    [(TARGET, GOLDEN), *(random_pair(size) for size in (1000, BLOCK, 2 * BLOCK + 3))],
+    ids=["few elements", "1000 elements", "a block", "several blocks"],
+)
+def test_fields_of_finite_data(target: AnyArray, golden: AnyArray) -> None:
+    found, expected = fields(target, golden), plain_metrics(target, golden)
+    assert expected.keys() == set(Metrics.__struct_fields__)
+    for name, value in expected.items():
+        assert found[name] == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value), name
+
+
+def test_fields_of_data_with_nans_and_infinities() -> None:
+    found = fields(TARGET_WITH_SPECIALS, GOLDEN_WITH_SPECIALS)
+    assert {name: found[name] for name in SPECIALS} == pytest.approx(SPECIALS, rel=1e-12)
+    assert isnan(found["cosine"])
+
+
+def test_no_two_fields_are_expected_to_be_the_same() -> None:
+    expected = plain_metrics(TARGET, GOLDEN)
+    seen: dict[tuple[str, str], str] = {}
+    for name, value in expected.items():
+        other = seen.setdefault((rounded(value), rounded(SPECIALS.get(name))), name)
+        assert other == name, (name, other)
+
+
+def rounded(value: object) -> str:
+    return f"{float(value):.6g}" if isinstance(value, float | int) else repr(value)
+
+
 # Formulas
-
-
-@pytest.mark.parametrize("size", [2, 1000, BLOCK, 2 * BLOCK + 3])
-def test_documented_metrics_match_their_formulas(size: int) -> None:
-    y = RNG.standard_normal(size).astype("<f4")
-    x = (y + 0.01 * RNG.standard_normal(size)).astype("<f2")
-    found = compare(x, dtypes.FLOAT16, y, dtypes.FLOAT32)
-    a, b = x.astype("f8"), y.astype("f8")
-    assert found.cosine == close(float(a @ b) / sqrt(float(a @ a) * float(b @ b)))
-    assert found.max_absolute_error == close(float(np.abs(a - b).max()))
-    relative = np.abs(a - b) / np.abs(b)
-    assert found.accumulated_relative_error == close(float(relative.sum()))
-    assert found.max_relative_error == close(float(relative.max()))
-    assert found.mean_relative_error == close(float(relative.mean()))
-    assert found.relative_euclidean_distance == close(sqrt(float(((a - b) ** 2).sum() / (b**2).sum())))
-    assert found.mean_absolute_error == close(float(np.abs(a - b).mean()))
-    assert found.root_mean_square_error == close(sqrt(float(((a - b) ** 2).mean())))
-    assert (found.target_mean, found.target_std) == (close(float(a.mean())), close(float(a.std())))
-    assert (found.golden_mean, found.golden_std) == (close(float(b.mean())), close(float(b.std())))
-    assert found.kl_divergence == pytest.approx(divergence(a, b), rel=1e-9, abs=1e-13)
-    assert (found.count, found.notes) == (size, ())
-
-
-def test_further_metrics_match_their_formulas() -> None:
-    y = 3 + RNG.standard_normal(1000)
-    x = 2 * y + 0.1 + 0.01 * RNG.standard_normal(1000)
-    found = of(x, y)
-    assert found.centred_cosine == close(float(np.corrcoef(x, y)[0, 1]))
-    assert found.norm_ratio == close(float(np.linalg.norm(x) / np.linalg.norm(y)))
-    assert found.snr_db == close(10 * log10(float((y**2).sum() / ((x - y) ** 2).sum())))
-    assert found.error_bias == close(float((x - y).sum() / np.abs(x - y).sum()))
-    assert found.over_1_permille == close(float((np.abs(x / y - 1) >= 0.001).mean()))
-    assert found.over_5_permille == close(float((np.abs(x / y - 1) >= 0.005).mean()))
-    assert found.worst_index == int(np.abs(x - y).argmax())
-    assert (found.worst_target, found.worst_golden) == (x[found.worst_index], y[found.worst_index])
-    assert found.finite_cosine == found.cosine
 
 
 @given(st.data(), st.sampled_from(WIDE_FLOATS), st.sampled_from(REAL_TYPES), st.integers(2, 10))
@@ -148,57 +174,59 @@ def test_relative_errors_do_not_cancel() -> None:
     assert of(target, golden).accumulated_relative_error == close(2.0**-30)
 
 
-# Zeros
+# Zeros, NaN and infinity
+
+PERFECT: dict[str, object] = {name: 1.0 if name == "cosine" else 0 for name in DOCUMENTED}
+SPECIAL: dict[str, tuple[list[float], list[float], dict[str, object]]] = {
+    "both zero": ([0, 0], [0, -0.0], {**PERFECT, "is_equal": True, "notes": ()}),
+    "a target of zeros": ([0, 0], [3, 4], {
+        "cosine": None, "centred_cosine": None, "notes": (because("measure.zero_side", side="target"),),
+        "relative_euclidean_distance": 1, "accumulated_relative_error": 2, "max_relative_error": 1,
+        "norm_ratio": 0, "snr_db": 0,
+    }),
+    "a golden tensor of zeros": ([3, 0], [0, 0], {
+        "cosine": None, "notes": (because("measure.zero_side", side="golden"),), "max_absolute_error": 3,
+        "relative_euclidean_distance": inf, "accumulated_relative_error": inf, "max_relative_error": inf,
+        "mean_relative_error": inf, "norm_ratio": inf, "snr_db": -inf, "over_5_permille": 0.5,
+    }),
+    "a single golden zero": ([1, 1], [0, 2], {
+        "accumulated_relative_error": 0.5, "max_relative_error": 0.5, "mean_relative_error": 0.25, "over_5_permille": 1,
+    }),
+    "tiny numbers": ([1e-25, 2e-25], [2e-25, 1e-25], {
+        "cosine": 1, "relative_euclidean_distance": 0, "accumulated_relative_error": 0, "finite_cosine": 0.8,
+    }),
+    "a NaN in the target": ([1, nan], [1, 3], {
+        **dict.fromkeys(DOCUMENTED, nan), "golden_mean": 2, "golden_std": 1, "norm_ratio": 1, "target_nans": 1,
+        "special_mismatches": 1, "first_special_mismatch": 1,
+    }),
+    "a NaN in the golden tensor": ([1, 2, 3], [1, nan, 3], dict.fromkeys(DOCUMENTED, nan)),
+    "the same NaN": ([nan, 1], [nan, 1], {
+        **dict.fromkeys(DOCUMENTED, nan), "is_equal": True, "special_mismatches": 0, "finite_cosine": 1,
+    }),
+    "the same infinity": ([inf, 1], [inf, 1], {
+        "is_equal": True, "special_mismatches": 0, "finite_cosine": 1, "max_ulp": 0,
+    }),
+    "infinities of both signs": ([inf, 1], [-inf, 1], {
+        "target_mean": inf, "golden_mean": -inf, "target_std": nan, "golden_std": nan,
+    }),
+    "infinities of both signs on one side": ([inf, -inf], [1, 2], {"target_mean": nan}),
+    "no finite pair": ([nan], [1], dict.fromkeys(
+        ("finite_cosine", "centred_cosine", "norm_ratio", "snr_db", "error_bias", "over_1_permille", "over_5_permille",
+         "max_ulp", "worst_index"),
+    )),
+    "no elements": ([], [], {
+        **dict.fromkeys((*DOCUMENTED, "target_mean", "golden_std", "snr_db")), "count": 0, "is_equal": True,
+        "notes": (EMPTY,),
+    }),
+}  # fmt: skip
 
 
-def test_both_zero_is_equal() -> None:
-    found = of([0, 0], [0, -0.0])
-    values = asdict(found)
-    assert [values[name] for name in DOCUMENTED] == [1.0] + [0] * 8
-    assert (found.is_equal, found.notes) == (True, ())
-
-
-def test_a_target_of_zeros_has_no_cosine() -> None:
-    found = of([0, 0], [3, 4])
-    assert found.cosine is None
-    assert found.notes == (because("measure.zero_side", side="target"),)
-    assert (found.relative_euclidean_distance, found.accumulated_relative_error, found.max_relative_error) == (1, 2, 1)
-    assert (found.norm_ratio, found.snr_db, found.centred_cosine) == (0.0, 0.0, None)
-
-
-def test_golden_tensor_of_zeros_does_not_pass() -> None:
-    found = of([3, 0], [0, 0])
-    assert found.cosine is None
-    assert found.notes == (because("measure.zero_side", side="golden"),)
-    assert found.relative_euclidean_distance == found.accumulated_relative_error == inf
-    assert found.max_relative_error == found.mean_relative_error == found.norm_ratio == inf
-    assert (found.snr_db, found.over_5_permille, found.max_absolute_error) == (-inf, 0.5, 3)
-
-
-def test_a_single_golden_zero_counts_as_no_relative_error() -> None:
-    found = of([1, 1], [0, 2])
-    assert (found.accumulated_relative_error, found.max_relative_error, found.mean_relative_error) == (0.5, 0.5, 0.25)
-    assert found.over_5_permille == 1
-
-
-def test_tiny_numbers_count_as_zero_on_both_sides() -> None:
-    found = of([1e-25, 2e-25], [2e-25, 1e-25])
-    assert (found.cosine, found.relative_euclidean_distance, found.accumulated_relative_error) == (1, 0, 0)
-    assert found.finite_cosine == close(0.8)
-
-
-# NaN and infinity
-
-
-def test_nan_in_the_data_is_nan_in_the_metrics() -> None:
-    for target, golden in (([1, nan, 3], [1, 2, 3]), ([1, 2, 3], [1, nan, 3]), ([nan] * 3, [nan] * 3)):
-        found = asdict(of(target, golden))
-        assert [name for name in DOCUMENTED if not isnan(found[name])] == []
-    found_all = of([nan, 1], [nan, 1])
-    assert (found_all.is_equal, found_all.special_mismatches, found_all.finite_cosine) == (True, 0, 1.0)
-    with_nan = of([1, nan], [1, 3])
-    assert (with_nan.golden_mean, with_nan.golden_std, with_nan.norm_ratio) == (2, 1, 1)
-    assert (with_nan.target_nans, with_nan.special_mismatches, with_nan.first_special_mismatch) == (1, 1, 1)
+@pytest.mark.parametrize(("target", "golden", "expected"), SPECIAL.values(), ids=SPECIAL)
+def test_special_tensors(target: list[float], golden: list[float], expected: dict[str, object]) -> None:
+    found = asdict(of(target, golden))
+    for name, value in expected.items():
+        is_number = isinstance(value, int | float)
+        assert found[name] == (pytest.approx(value, rel=1e-12, nan_ok=True) if is_number else value), name
 
 
 INFINITE = [
@@ -222,25 +250,6 @@ def test_infinity_in_the_data(target: list[float], golden: list[float], expected
     assert found.notes == ()
 
 
-def test_means_of_infinite_data() -> None:
-    found = of([inf, 1], [-inf, 1])
-    assert (found.target_mean, found.golden_mean) == (inf, -inf)
-    assert isnan(found.target_std or 0)
-    assert isnan(of([inf, -inf], [1, 2]).target_mean or 0)
-
-
-def test_the_same_infinity_is_equal() -> None:
-    found = of([inf, 1], [inf, 1])
-    assert (found.is_equal, found.special_mismatches, found.finite_cosine, found.max_ulp) == (True, 0, 1.0, 0)
-
-
-def test_further_metrics_need_finite_pairs() -> None:
-    found = of([nan], [1])
-    ours = (found.finite_cosine, found.centred_cosine, found.norm_ratio, found.snr_db, found.error_bias)
-    assert ours == (None,) * 5
-    assert (found.over_1_permille, found.over_5_permille, found.max_ulp, found.worst_index) == (None,) * 4
-
-
 # Sizes and types
 
 
@@ -251,14 +260,6 @@ def test_a_scalar_has_a_cosine_of_one() -> None:
     assert of([0], [4], is_scalar=True).cosine == 1.0
     assert isnan(of([nan], [4], is_scalar=True).cosine or 0)
     assert of([3], [-4]).cosine == -1.0
-
-
-def test_no_elements_have_no_metrics() -> None:
-    found = of([], [])
-    values = asdict(found)
-    assert [values[name] for name in DOCUMENTED] == [None] * 9
-    assert (found.target_mean, found.golden_std, found.snr_db, found.count) == (None, None, None, 0)
-    assert (found.is_equal, found.notes) == (True, (EMPTY,))
 
 
 def test_bools_are_zeros_and_ones() -> None:
@@ -339,7 +340,4 @@ def test_constant_golden_has_no_fit() -> None:
 def sums_by(kernel: str, target: AnyArray, golden: AnyArray) -> Sums:
     if kernel == "numpy":
         return measure(target, dtypes.FLOAT64, golden, dtypes.FLOAT64)
-    sides = [Operand("", 0, side.nbytes, dtypes.FLOAT64, (), side.ctypes.data) for side in (target, golden)]
-    [result] = measure_all([NativeJob(sides[0], sides[1], target.shape)], 1, lambda _: None, with_kl=False)
-    assert not isinstance(result, Failure)
-    return result[0]
+    return measured(by_kernel(Stored(target, dtypes.FLOAT64), Stored(golden, dtypes.FLOAT64)))[0]

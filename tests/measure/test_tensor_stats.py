@@ -18,10 +18,9 @@ from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import ElementError
 from opdiff.measure import tensor_stats as module
-from opdiff.measure.checksum import crc32
 from opdiff.measure.graph_metrics import stats_of_sums
 from opdiff.measure.reference.blocks import measure
-from opdiff.measure.tensor_stats import HISTOGRAM_BINS, FiniteStats, constant_value, finite_stats, tensor_stats
+from opdiff.measure.tensor_stats import HISTOGRAM_BINS, FiniteStats, constant_value, crc32, finite_stats, tensor_stats
 
 if TYPE_CHECKING:
     from random import Random

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from opdiff.core.source import Source
 
+    Encode = Callable[[EncodedDump], bytes]
+
 KNOWN = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is not dtypes.Kind.OPAQUE]
 IN_NANO = [dtype for dtype in KNOWN if dtype in dtypes.NANO_BY_NUMBER.values()]
 
@@ -74,37 +76,26 @@ def assert_equal(operator: OpDump, dump: EncodedDump, *, groups: bool = True) ->
         assert len(read) == len(encoded)
         for tensor, written in zip(read, encoded, strict=True):
             assert isinstance(written.dtype, dtypes.DType)
-            layout = tensor.spec.layout
-            expected = TensorSpec(
-                dtype=written.dtype,
-                shape=written.shape or (),
-                layout=layout,
-                origin_shape=written.origin_shape,
-                groups=written.groups if groups else 1,
-                address=written.address or None,
-            )
-            assert tensor.spec == expected
-            count = int(np.prod(written.shape or ()))
-            codes = elements.unpack(written.payload, written.dtype, count)
+            shape, group_count = written.shape or (), written.groups if groups else 1
+            described = written.dtype, shape, tensor.spec.layout, written.origin_shape, group_count
+            assert tensor.spec == TensorSpec(*described, written.address or None)
+            codes = elements.unpack(written.payload, written.dtype, int(np.prod(shape)))
             np.testing.assert_array_equal(tensor.codes().reshape(-1), codes)
 
 
+@pytest.mark.parametrize(
+    ("encode", "container", "version"),
+    [(standard_dump, Container.STANDARD, "2.0"), (protobuf_dump, Container.PROTOBUF, "1.0")],
+)
 @given(dump=dumps(KNOWN))
-def test_standard_dumps_round_trip(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
-    operator = read_operator(write(tmp_path_factory.getbasetemp(), standard_dump(dump)))
-    assert operator.container is Container.STANDARD
-    assert (operator.op_name, operator.dump_time, operator.version) == (dump.op_name, dump.dump_time, "2.0")
-    assert tuple(bytes(blob.source.raw()) for blob in operator.buffers) == dump.buffers
-    assert tuple(bytes(blob.source.raw()) for blob in operator.spaces) == dump.spaces
-    assert_equal(operator, dump)
-
-
-@given(dump=dumps(KNOWN))
-def test_protobuf_dumps_round_trip(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
-    operator = read_operator(write(tmp_path_factory.getbasetemp(), protobuf_dump(replace(dump, version="1.0"))))
-    assert operator.container is Container.PROTOBUF
+def test_standard_and_protobuf_dumps_round_trip(
+    encode: Encode, container: Container, version: str, dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    operator = read_operator(write(tmp_path_factory.getbasetemp(), encode(replace(dump, version=version))))
+    assert (operator.container, operator.version) == (container, version)
     assert (operator.op_name, operator.dump_time) == (dump.op_name, dump.dump_time)
     assert tuple(bytes(blob.source.raw()) for blob in operator.buffers) == dump.buffers
+    assert tuple(bytes(blob.source.raw()) for blob in operator.spaces) == dump.spaces
     assert_equal(operator, dump)
 
 
@@ -115,27 +106,15 @@ def test_nano_dumps_round_trip(dump: EncodedDump, tmp_path_factory: pytest.TempP
     assert_equal(operator, dump, groups=False)
 
 
-def test_standard_header_longer_than_the_first_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("encode", "count"), [(standard_dump, 20_000), (nano_dump, 2000)])
+def test_header_longer_than_the_first_read(encode: Encode, count: int, tmp_path: Path) -> None:
     small = encode_tensor(np.arange(3, dtype=np.int32), dtypes.INT32)
-    dump = EncodedDump(outputs=(small,) * 20_000)
-    operator = read_operator(write(tmp_path, standard_dump(dump)))
-    assert len(operator.outputs) == 20_000
-    np.testing.assert_array_equal(operator.outputs[-1].array(), [0, 1, 2])
-
-
-def test_nano_header_longer_than_the_first_read(tmp_path: Path) -> None:
-    small = encode_tensor(np.arange(3, dtype=np.int32), dtypes.INT32)
-    operator = read_operator(write(tmp_path, nano_dump(EncodedDump(outputs=(small,) * 2000))))
+    operator = read_operator(write(tmp_path, encode(EncodedDump(outputs=(small,) * count))))
+    assert len(operator.outputs) == count
     np.testing.assert_array_equal(operator.outputs[-1].array(), [0, 1, 2])
 
 
 SMALL = encode_tensor(np.ones((2, 2), np.float16), dtypes.FLOAT16)
-
-
-def test_undescribed_bytes_raise(tmp_path: Path) -> None:
-    sound = standard_dump(EncodedDump(outputs=(SMALL,)))
-    with pytest.raises(DumpError, match=f"take {len(sound)} bytes, but the file has {len(sound) + 4}"):
-        read_operator(write(tmp_path, sound + b"more"))
 
 
 def with_field(field: str) -> bytes:
@@ -224,7 +203,7 @@ def one_output() -> EncodedDump:
 
 
 @pytest.mark.parametrize("encode", [standard_dump, protobuf_dump, nano_dump])
-def test_file_truncated_at_any_byte(encode: Callable[[EncodedDump], bytes], tmp_path: Path) -> None:
+def test_file_truncated_at_any_byte(encode: Encode, tmp_path: Path) -> None:
     """Truncation is an error, except at field boundaries of the protobuf form, which has no total length."""
     raw = encode(one_output())
     for size in range(len(raw)):
@@ -239,38 +218,40 @@ def test_file_truncated_at_any_byte(encode: Callable[[EncodedDump], bytes], tmp_
 
 
 BIG = 2**62
+DAMAGED: dict[str, tuple[bytes, str, int | None]] = {
+    "empty": (b"", "the file is empty; the dump was interrupted or the disk was full", None),
+    "eight bytes": (b"12345678", "8 bytes are too few for a dump; the file is truncated or was never written", None),
+    "long header": (
+        struct.pack("<Q", BIG) + b"payload",
+        f"the header should have {BIG} bytes, but the file has 15: truncated, or not a dump",
+        0,
+    ),
+    "cut payload": (
+        standard_dump(one_output())[:-1],
+        "32 bytes of data start here, but the file ends at 65: it is truncated",
+        34,
+    ),
+    "more": (standard_dump(one_output()) + b"more", "header and tensors take 66 bytes, but the file has 70", 66),
+    "cut nano": (
+        struct.pack("<QI", 4, 0x5A5A5A5A) + b"x",
+        "field version should have 4 bytes, but 0 are left",
+        12,
+    ),
+    "long nano header": (
+        struct.pack("<QII", BIG, 0x5A5A5A5A, 1),
+        f"the header should have {BIG} bytes, but the file has 16: truncated, or not a dump",
+        0,
+    ),
+    "many nano records": (
+        struct.pack("<QIIIII", 20, 0x5A5A5A5A, 1, 4, 4, 2**31),
+        f"{2**31} records of section input do not fit in 0 bytes",
+        28,
+    ),
+    "more nano": (nano_dump(one_output()) + b"x", "header and tensors take 156 bytes, but the file has 157", 156),
+}
 
 
-@pytest.mark.parametrize(
-    ("raw", "problem", "offset"),
-    [
-        (b"", "the file is empty; the dump was interrupted or the disk was full", None),
-        (b"12345678", "8 bytes are too few for a dump; the file is truncated or was never written", None),
-        (
-            struct.pack("<Q", BIG) + b"payload",
-            f"the header should have {BIG} bytes, but the file has 15: truncated, or not a dump",
-            0,
-        ),
-        (
-            standard_dump(one_output())[:-1],
-            "32 bytes of data start here, but the file ends at 65: it is truncated",
-            34,
-        ),
-        (struct.pack("<QI", 4, 0x5A5A5A5A) + b"x", "field version should have 4 bytes, but 0 are left", 12),
-        (
-            struct.pack("<QII", BIG, 0x5A5A5A5A, 1),
-            f"the header should have {BIG} bytes, but the file has 16: truncated, or not a dump",
-            0,
-        ),
-        (
-            struct.pack("<QIIIII", 20, 0x5A5A5A5A, 1, 4, 4, 2**31),
-            f"{2**31} records of section input do not fit in 0 bytes",
-            28,
-        ),
-        (nano_dump(one_output()) + b"x", "header and tensors take 156 bytes, but the file has 157", 156),
-    ],
-    ids=["empty", "eight bytes", "long header", "cut payload", "cut nano", "long head", "many records", "left over"],
-)
+@pytest.mark.parametrize(("raw", "problem", "offset"), DAMAGED.values(), ids=DAMAGED)
 def test_errors_name_the_damage(raw: bytes, problem: str, offset: int | None, tmp_path: Path) -> None:
     path = write(tmp_path, raw)
     with pytest.raises(DumpError) as caught:

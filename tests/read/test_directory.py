@@ -6,11 +6,10 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
-from dump_files import hashed_name, mapping_csv
-from opdiff.core import dtypes
+import dump_files
+from dump_files import hashed_name, mapping_csv, numbered
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
@@ -18,20 +17,17 @@ from opdiff.read import directory
 from opdiff.read.directory import Location, locate, scan
 from opdiff.read.folder import read_folder
 from opdiff.run import map_jobs
-from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
 from opdiff.sample.names import DumpName
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-T = 1671234567890123
-DUMP = standard_dump(EncodedDump(outputs=(encode_tensor(np.ones(2, np.float32), dtypes.FLOAT32),)))
+T = dump_files.TIME
 
 
-def add(folder: Path, *names: str, raw: bytes = DUMP) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def add(folder: Path, *names: str) -> None:
     for name in names:
-        (folder / name).write_bytes(raw)
+        dump_files.add(folder, name, numbered(2))
 
 
 @pytest.mark.parametrize(
@@ -107,8 +103,7 @@ def test_mapping_outside_of_the_directory_is_ignored(kind: str, tmp_path: Path) 
 
 
 def test_a_mapped_name_of_thousands_of_digits_costs_its_file(tmp_path: Path) -> None:
-    for number in ("123", "124", "125"):
-        add(tmp_path, number)
+    add(tmp_path, "123", "124", "125")
     long = "7" * 4300
     (tmp_path / "mapping.csv").write_text(f"123,Add.a.1.2.{T}\n124,Add.b.1.2.{long}\n125,Add.{long}.1.2.{T}\n")
     tree = scan(str(tmp_path))
@@ -193,7 +188,7 @@ def test_timestamp_of_names_with_nine_fields(tmp_path: Path) -> None:
 
 def test_unreadable_file_affects_one_operator(tmp_path: Path) -> None:
     add(tmp_path, *(f"Add.op{i}.1.2.{T + i}" for i in range(20)))
-    (tmp_path / f"Add.op7.1.2.{T + 7}").write_bytes(DUMP[:-1])
+    (tmp_path / f"Add.op7.1.2.{T + 7}").write_bytes(numbered(2)[:-1])
     (folder,) = scan(str(tmp_path)).folders
     operators, (problem,) = read_folder(folder)
     assert len(operators) == 19
@@ -206,10 +201,8 @@ def test_large_trees_are_listed_by_several_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     for number in range(6):
-        folder = tmp_path / f"rank{number % 2}" / str(number)
-        folder.mkdir(parents=True)
-        for name in (f"Add.add.{number}.1.{number}00", f"Add.add_1.{number}.2.{number}01", "notes.txt", "1234567890"):
-            (folder / name).touch()
+        names = f"Add.add.{number}.1.{number}00", f"Add.add_1.{number}.2.{number}01", "notes.txt", "1234567890"
+        add(tmp_path / f"rank{number % 2}" / str(number), *names)
     whole = scan(str(tmp_path))
     monkeypatch.setattr(directory, "_MAX_ENTRIES_IN_MEMORY", 3)
     parts = scan(str(tmp_path), partial(map_jobs, workers=workers))

@@ -75,22 +75,16 @@ def test_names_are_shortened_only_if_unambiguous(tmp_path: Path) -> None:
     assert list(read_dump(str(tmp_path)).operators) == ["g_sgt_graph_0_conv", "g_sgt_graph_1_conv"]
 
 
-@pytest.mark.parametrize("name", ["head_quantity", "my_quantile", "quant"])
-def test_names_of_unquantized_dumps(name: str, tmp_path: Path) -> None:
-    add(tmp_path, f"Op.{name}.1.2.{TIME}", VALID_DUMP)
-    assert not read_dump(str(tmp_path)).quantized
+QUANTIZED = [
+    "Op.conv1_quant_layer", "Op.x_AscendDequant", "Op.a_anti_quant", "Op.b_dequant", "Op.c_quantized_1",
+    "AscendQuant.x", "AscendDequant.x", "AscendAntiQuant.x", "AscendRequantS16.x",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["conv1_quant_layer", "x_AscendDequant", "a_anti_quant", "b_dequant", "c_quantized_1"])
-def test_names_of_quantized_dumps(name: str, tmp_path: Path) -> None:
-    add(tmp_path, f"Op.{name}.1.2.{TIME}", VALID_DUMP)
-    assert read_dump(str(tmp_path)).quantized
-
-
-@pytest.mark.parametrize("op_type", ["AscendQuant", "AscendDequant", "AscendAntiQuant", "AscendRequantS16"])
-def test_quantized_by_types(op_type: str, tmp_path: Path) -> None:
-    add(tmp_path, f"{op_type}.x.1.2.{TIME}", VALID_DUMP)
-    assert read_dump(str(tmp_path)).quantized
+@pytest.mark.parametrize("name", [*QUANTIZED, "Op.head_quantity", "Op.my_quantile", "Op.quant"])
+def test_quantization_is_known_by_names_and_types(name: str, tmp_path: Path) -> None:
+    add(tmp_path, f"{name}.1.2.{TIME}", VALID_DUMP)
+    assert read_dump(str(tmp_path)).quantized == (name in QUANTIZED)
 
 
 def test_sub_graph_prefixes_with_and_without_rules(tmp_path: Path) -> None:
@@ -99,16 +93,12 @@ def test_sub_graph_prefixes_with_and_without_rules(tmp_path: Path) -> None:
     assert list(read_dump(str(tmp_path), with_rules=True).operators) == ["g_sgt_graph_0_a"]
 
 
-def test_only_folder_with_dump_files_is_used(tmp_path: Path) -> None:
+def test_files_below_are_used_if_the_directory_has_none(tmp_path: Path) -> None:
     below = tmp_path / "20240115103052" / "0" / "net" / "1" / "0"
-    add(below, f"Add.a.1.2.{TIME}", VALID_DUMP)
+    add(below, f"Add.b.1.2.{TIME}", VALID_DUMP)
     add(tmp_path, "README.txt", b"x")
     assert read_dump(str(tmp_path)).path == str(below)
-
-
-def test_files_of_the_directory_take_precedence(tmp_path: Path) -> None:
     add(tmp_path, f"Add.a.1.2.{TIME}", VALID_DUMP)
-    add(tmp_path / "old", f"Add.b.1.2.{TIME}", VALID_DUMP)
     assert list(read_dump(str(tmp_path)).operators) == ["a"]
 
 

@@ -107,8 +107,9 @@ def damaged(change: dict[str, Any]) -> SliceFile:
     return with_attr(json.dumps(ATTR | change))
 
 
-def test_valid_description_is_parsed(tmp_path: Path) -> None:
-    (path,) = write(tmp_path, (damaged({}),))
+@pytest.mark.parametrize("attr", [json.dumps(ATTR), "{}"], ids=["of the whole operator", "empty"])
+def test_descriptions_without_division(attr: str, tmp_path: Path) -> None:
+    (path,) = write(tmp_path, (with_attr(attr),))
     np.testing.assert_array_equal(read_operator(path).outputs[0].array(), WHOLE)
 
 
@@ -136,11 +137,6 @@ def test_description_of_other_files_is_ignored(attr: str, tmp_path: Path) -> Non
     (path,) = write(tmp_path, (with_attr(attr),))
     with pytest.raises(DumpError, match="the description of its slices is malformed"):
         read_operator(path)
-
-
-def test_empty_description_means_no_division(tmp_path: Path) -> None:
-    (path,) = write(tmp_path, (with_attr("{}"),))
-    np.testing.assert_array_equal(read_operator(path).outputs[0].array(), WHOLE)
 
 
 def test_slices_of_other_shapes_raise(tmp_path: Path) -> None:

@@ -16,17 +16,7 @@ __all__ = ["LAYOUTS", "Aligned", "Extents", "Layout", "Tile", "convert"]
 
 _BUILTIN: tuple[Layout, ...] = (
     ND,
-    AxisOrder("NCHW"),
-    AxisOrder("NHWC"),
-    AxisOrder("HWCN"),
-    AxisOrder("CHWN"),
-    AxisOrder("NCDHW"),
-    AxisOrder("NDHWC"),
-    AxisOrder("DHWCN"),
-    AxisOrder("DHWNC"),
-    AxisOrder("NC"),
-    AxisOrder("CN"),
-    AxisOrder("NCL"),
+    *map(AxisOrder, ("NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "NC", "CN", "NCL")),
     TiledChannels("NC1HWC0", axes="NCHW", order="N1HW0"),
     TiledChannels("NC1HWC0_C04", axes="NCHW", order="N1HW0", c0=4),
     TiledChannels("NDC1HWC0", axes="NCDHW", order="ND1HW0"),

@@ -34,28 +34,18 @@ _MATRIX_RANK = 2
 
 
 class _Request(Struct, frozen=True):
-    """A stored tensor, its layout, the requested layout and the requested shape."""
+    """A stored tensor, its layout, the requested layout and the requested shape; `steps` are those so far."""
 
     spec: TensorSpec
     source: Layout
     target: Layout
     shape: Shape
+    steps: list[Reason]
 
     @property
     def groups(self) -> int:
         """At least 1."""
         return max(self.spec.groups, 1)
-
-
-class _Logical(Struct, frozen=True):
-    """An array without tiles and padding, and the steps so far."""
-
-    array: AnyArray
-    steps: tuple[Reason, ...]
-
-    def then(self, array: AnyArray, *steps: Reason) -> _Logical:
-        """Return the result of further steps."""
-        return _Logical(array, (*self.steps, *steps))
 
 
 def convert(
@@ -80,7 +70,7 @@ def convert(
         return _run_script(codes, spec, layout, shape, script)
     if layout == spec.layout:
         return _keep_layout(codes, layout, shape)
-    request = _Request(spec, _source_layout(spec), _layout(layout), shape)
+    request = _Request(spec, _source_layout(spec), _layout(layout), shape, [])
     return _pack(_reorder(_unpack(codes, request), request), request)
 
 
@@ -139,24 +129,21 @@ def _keep_layout(codes: AnyArray, layout: str, shape: Shape) -> Aligned:
     return Aligned(result, layout, (because("align.reshaped", shape=codes.shape, wanted=shape),))
 
 
-def _unpack(codes: AnyArray, request: _Request) -> _Logical:
+def _unpack(codes: AnyArray, request: _Request) -> AnyArray:
     """Return the logical array in the axis order of the source."""
     extents = _extents(codes, request)
     array = request.source.unpack(codes, extents.shape, request.groups)
-    logical = _Logical(array, (extents.assumed,) if extents.assumed else ())
-    layout = request.source.name
+    layout, steps = request.source.name, request.steps
+    if extents.assumed:
+        steps.append(extents.assumed)
     if layout != request.spec.layout:
-        logical = logical.then(
-            array, because("align.rank_differs", layout=request.spec.layout, rank=codes.ndim, used=layout)
-        )
+        steps.append(because("align.rank_differs", layout=request.spec.layout, rank=codes.ndim, used=layout))
     if array.shape != codes.shape:
         axes = request.source.axes or "ND"
-        logical = logical.then(
-            array, because("align.unpacked", layout=layout, stored=codes.shape, axes=axes, shape=array.shape)
-        )
+        steps.append(because("align.unpacked", layout=layout, stored=codes.shape, axes=axes, shape=array.shape))
     if array.size < codes.size:
-        logical = logical.then(array, because("align.padding_cut", count=codes.size - array.size))
-    return logical
+        steps.append(because("align.padding_cut", count=codes.size - array.size))
+    return array
 
 
 def _extents(codes: AnyArray, request: _Request) -> Extents:
@@ -176,58 +163,56 @@ def _extents(codes: AnyArray, request: _Request) -> Extents:
 
 def _require_same_axes(request: _Request) -> None:
     if sorted(request.source.axes) != sorted(request.target.axes):
-        problem = because(
-            "align.other_axes",
-            axes=request.source.axes,
-            wanted=request.target.axes,
-            layout=request.target.name,
-        )
-        raise LayoutError(request.source.name, problem)
+        facts = {"axes": request.source.axes, "wanted": request.target.axes, "layout": request.target.name}
+        raise LayoutError(request.source.name, because("align.other_axes", **facts))
 
 
-def _reorder(logical: _Logical, request: _Request) -> _Logical:
+def _reorder(array: AnyArray, request: _Request) -> AnyArray:
     """Return the logical array in the axis order of the target."""
     source, target = request.source.axes, request.target.axes
     if not source:
-        return _label_axes(logical, request)
+        _label_axes(array, request)
+        return array
     if not target:
-        return _restore_origin_order(logical, request)
+        return _restore_origin_order(array, request)
     _require_same_axes(request)
     if source == target:
-        return logical
-    moved = logical.array.transpose([source.index(label) for label in target])
-    return logical.then(moved, because("align.transposed", axes=source, wanted=target))
+        return array
+    request.steps.append(because("align.transposed", axes=source, wanted=target))
+    return array.transpose([source.index(label) for label in target])
 
 
-def _label_axes(logical: _Logical, request: _Request) -> _Logical:
+def _label_axes(array: AnyArray, request: _Request) -> None:
     """Assign the axis labels of the target to an array in the axis order of its framework, without moving data."""
-    target, rank = request.target.axes, logical.array.ndim
-    if not target:
-        return logical
-    if for_rank(request.target, rank) is not request.target:
-        return logical.then(
-            logical.array, because("align.rank_differs", layout=request.target.name, rank=rank, used="ND")
-        )
-    if rank != len(target):
-        problem = because("align.axes_of_layout", shape=logical.array.shape, axes=target, layout=request.target.name)
+    axes, layout = request.target.axes, request.target.name
+    if not axes:
+        return
+    if for_rank(request.target, array.ndim) is not request.target:
+        request.steps.append(because("align.rank_differs", layout=layout, rank=array.ndim, used="ND"))
+        return
+    if array.ndim != len(axes):
+        problem = because("align.axes_of_layout", shape=array.shape, axes=axes, layout=layout)
         raise LayoutError(request.source.name, problem)
-    return logical.then(logical.array, because("align.axes_assumed", layout=request.source.name, axes=target))
+    request.steps.append(because("align.axes_assumed", layout=request.source.name, axes=axes))
 
 
-def _restore_origin_order(logical: _Logical, request: _Request) -> _Logical:
+def _restore_origin_order(array: AnyArray, request: _Request) -> AnyArray:
     """Return an array with axis labels in the axis order of its framework."""
-    array, note = to_origin_order(logical.array, request.source.axes, request.shape or request.spec.origin_shape)
-    if request.shape and array.shape != request.shape:
-        problem = because("align.no_such_order", axes=request.source.axes, shape=array.shape, wanted=request.shape)
+    axes, shape = request.source.axes, request.shape
+    restored, note = to_origin_order(array, axes, shape or request.spec.origin_shape)
+    if shape and restored.shape != shape:
+        problem = because("align.no_such_order", axes=axes, shape=restored.shape, wanted=shape)
         raise LayoutError(request.source.name, problem)
-    return logical.then(array, note)
+    request.steps.append(note)
+    return restored
 
 
-def _pack(logical: _Logical, request: _Request) -> Aligned:
-    target = for_rank(request.target, logical.array.ndim)
-    stored = target.pack(logical.array, _tile(target.name, request.spec.dtype), request.groups)
-    step = () if is_plain(target) else (because("align.packed", layout=target.name, stored=stored.shape),)
-    return Aligned(stored, request.target.name, logical.steps + step)
+def _pack(array: AnyArray, request: _Request) -> Aligned:
+    target = for_rank(request.target, array.ndim)
+    stored = target.pack(array, _tile(target.name, request.spec.dtype), request.groups)
+    if not is_plain(target):
+        request.steps.append(because("align.packed", layout=target.name, stored=stored.shape))
+    return Aligned(stored, request.target.name, tuple(request.steps))
 
 
 def _tile(layout: str, dtype: DType) -> Tile:

@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.align.conversion import convert
-from opdiff.align.pairs import align_pair
-from opdiff.align.strided import align_strided, strides_in_nd
+from opdiff.align.pairs import align_pair, align_strided, strides_in_nd
 from opdiff.core.source import FileRange, codes_from_bytes
 from opdiff.core.tensor import NOTHING_DECLARED
 

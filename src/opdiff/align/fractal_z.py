@@ -97,7 +97,7 @@ class FractalZ(Struct, frozen=True):
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:
         """Return the origin shape in the axis order that fits the stored shape."""
-        self._check_groups(groups)
+        _check_groups(self.name, groups, are_known=self.grouped)
         tile = _tile(self.name, stored, origin)
 
         def fits(shape: Shape) -> bool:
@@ -143,17 +143,13 @@ class FractalZ(Struct, frozen=True):
         return split.transpose(0, 4, 2, 5, 1, 3).reshape(blocks.stored)
 
     def _blocks(self, shape: Shape, tile: Tile, groups: int) -> _Blocks:
-        self._check_groups(groups)
+        _check_groups(self.name, groups, are_known=self.grouped)
         if len(shape) != len(self.axes):
             raise LayoutError(self.name, because("align.wrong_axes", shape=shape, axes=self.axes))
         if not _divides(groups, shape[0]):
             problem = because("align.groups_do_not_divide", n=shape[0], shape=shape, groups=groups)
             raise LayoutError(self.name, problem)
         return _Blocks.of(shape, tile, groups)
-
-    def _check_groups(self, groups: int) -> None:
-        if groups > 1 and not self.grouped:
-            raise LayoutError(self.name, because("align.groups_unknown", groups=groups))
 
 
 class FractalZC04(Struct, frozen=True):
@@ -164,7 +160,7 @@ class FractalZC04(Struct, frozen=True):
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:
         """Return the origin shape in the axis order that fits the stored shape."""
-        self._check_groups(groups)
+        _check_groups(self.name, groups)
         tile = _tile(self.name, stored, origin)
         description = because("align.stored_shape", stored=stored)
         return find_weight_extents(
@@ -173,7 +169,7 @@ class FractalZC04(Struct, frozen=True):
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
         """Return the weights without tiles and padding."""
-        self._check_groups(groups)
+        _check_groups(self.name, groups)
         if _c04_stored(shape, _tile(self.name, stored.shape, shape)) != stored.shape:
             raise shape_mismatch(self.name, stored.shape, shape)
         rows, n1, n0, c0 = stored.shape
@@ -185,7 +181,7 @@ class FractalZC04(Struct, frozen=True):
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:
         """Return the weights in tiles of `tile.n0` x `tile.c0`."""
-        self._check_groups(groups)
+        _check_groups(self.name, groups)
         stored = _c04_stored(array.shape, tile)
         if stored is None:
             raise LayoutError(self.name, because("align.too_many_channels", shape=array.shape))
@@ -196,16 +192,17 @@ class FractalZC04(Struct, frozen=True):
         # N, row, C0 -> row, N, C0
         return padded.reshape(n1, n0, rows, c0).transpose(2, 0, 1, 3)
 
-    def _check_groups(self, groups: int) -> None:
-        if groups > 1:
-            raise LayoutError(self.name, because("align.groups_unknown", groups=groups))
-
 
 def _c04_stored(shape: Shape, tile: Tile) -> Shape | None:
     """Return the stored shape of an array N, C, H, W; `None` if it cannot be stored."""
     if len(shape) != 4 or shape[1] > _C04:
         return None
     return (ceil_div(shape[2] * shape[3] * _C04, tile.c0), ceil_div(shape[0], tile.n0), tile.n0, tile.c0)
+
+
+def _check_groups(layout: str, groups: int, *, are_known: bool = False) -> None:
+    if groups > 1 and not are_known:
+        raise LayoutError(layout, because("align.groups_unknown", groups=groups))
 
 
 def _tile(layout: str, stored: Shape, origin: Shape) -> Tile:

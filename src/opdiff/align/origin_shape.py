@@ -13,7 +13,7 @@ from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.reasons import Reason
@@ -66,10 +66,6 @@ def find_weight_extents(
     found = {order: extents for order, extents in found.items() if order in _WEIGHT_ORDERS} or found
     if len(set(found.values())) == 1:
         return Extents(next(iter(found.values())))
-    return _preferred(layout, origin, prefer, found)
-
-
-def _preferred(layout: str, origin: Shape, prefer: str, found: Mapping[str, Shape]) -> Extents:
     if prefer not in found:
         raise LayoutError(layout, because("align.origin_ambiguous", origin=origin, orders=tuple(found)))
     assumed = because("align.origin_preferred", origin=origin, orders=tuple(found), order=prefer)

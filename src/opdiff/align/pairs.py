@@ -1,12 +1,15 @@
 """Alignment of two tensors: conversion to one layout, in which elements correspond by position.
 
+    Tensor, Tensor ──load──► codes ──align──► codes in one layout
+                   ──views──► align ──axes──► offsets of the elements in both files, without reading them
+
 Only the padding of layouts is cut. Any other difference of extents is an error that names both shapes.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,13 +18,15 @@ from opdiff.align.conversion import convert
 from opdiff.align.layout import Aligned, ceil_div, without_ones
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
-from opdiff.core.strides import require_data
+from opdiff.core.source import MAX_RANK, FileRange
+from opdiff.core.strides import NotStrided, StridedView, require_data
 from opdiff.core.tensor import NOTHING_DECLARED
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
     from opdiff.core.reasons import Reason
+    from opdiff.core.strides import SplitAxis
     from opdiff.core.tensor import Declared, Shape, Tensor, TensorSpec
 
 # Layouts that rule files may declare for each other.
@@ -48,6 +53,20 @@ class AlignedPair(Struct, frozen=True):
     steps: tuple[Reason, ...]
     warning: Reason | None = None
     layout: str = ""
+
+
+class StridedPair(Struct, frozen=True):
+    """Two aligned tensors, without data.
+
+    Attributes:
+        pair: the alignment; its codes are views.
+        target_axes: strides of the target; empty if its elements are stored in the order of comparison.
+        golden_axes: strides of the golden tensor, likewise.
+    """
+
+    pair: AlignedPair
+    target_axes: tuple[SplitAxis, ...]
+    golden_axes: tuple[SplitAxis, ...]
 
 
 def align_pair(
@@ -77,7 +96,7 @@ def align_codes(
     if not target.origin_shape:
         target = replace(target, origin_shape=declared.origin_shape)
     if golden.layout != "ND" or golden.origin_shape:
-        return _align_devices(target, golden, *codes, custom)
+        return _align_devices((target, golden), codes, custom)
     return _align_to_array(target, declared, *codes, custom)
 
 
@@ -172,33 +191,24 @@ def _align_to_positions(result: Aligned, golden: AnyArray, spacing: int) -> Alig
 
 
 def _align_devices(
-    target_spec: TensorSpec,
-    golden_spec: TensorSpec,
-    target: AnyArray,
-    golden: AnyArray,
-    custom: Conversions | None,
+    specs: tuple[TensorSpec, TensorSpec], stored: tuple[AnyArray, AnyArray], custom: Conversions | None
 ) -> AlignedPair:
     """Align the tensors of two devices, both without padding."""
-    specs = target_spec, golden_spec
-    aligned = tuple(_to_logical(spec, codes, custom) for spec, codes in zip(specs, (target, golden), strict=True))
-    logical_target, logical_golden = (result.codes for result in aligned)
+    aligned = [_to_logical(spec, codes, custom) for spec, codes in zip(specs, stored, strict=True)]
+    target, golden = aligned[0].codes, aligned[1].codes
     stored_forms = {(spec.layout, spec.shape, spec.origin_shape) for spec in specs}
-    if (
-        len(stored_forms) == 1
-        and len(target_spec.origin_shape) == 5
-        and _has_equal_padding((target, golden), (logical_target, logical_golden))
-    ):
-        step = because("align.equal_padding", layout=target_spec.layout)
-        return AlignedPair(target, golden, target.shape, (step,))
+    if len(stored_forms) == 1 and len(specs[0].origin_shape) == 5 and _has_equal_padding(stored, (target, golden)):
+        step = because("align.equal_padding", layout=specs[0].layout)
+        return AlignedPair(*stored, stored[0].shape, (step,))
     steps = (
         *(because("align.of_target", step=step) for step in aligned[0].steps),
         *(because("align.of_golden", step=step) for step in aligned[1].steps),
     )
-    if logical_target.size != logical_golden.size:
-        raise _mismatch(target_spec.layout, logical_target.shape, logical_golden.shape)
-    if without_ones(logical_target.shape) != without_ones(logical_golden.shape):
-        steps = (*steps, because("align.elementwise", target=logical_target.shape, golden=logical_golden.shape))
-    return AlignedPair(logical_target, logical_golden, logical_target.shape, steps, layout=aligned[0].layout)
+    if target.size != golden.size:
+        raise _mismatch(specs[0].layout, target.shape, golden.shape)
+    if without_ones(target.shape) != without_ones(golden.shape):
+        steps = (*steps, because("align.elementwise", target=target.shape, golden=golden.shape))
+    return AlignedPair(target, golden, target.shape, steps, layout=aligned[0].layout)
 
 
 def _has_equal_padding(stored: tuple[AnyArray, AnyArray], logical: tuple[AnyArray, AnyArray]) -> bool:
@@ -226,3 +236,48 @@ def _to_logical(spec: TensorSpec, codes: AnyArray, custom: Conversions | None) -
 
 def _mismatch(layout: str, target: Shape, golden: Shape) -> LayoutError:
     return LayoutError(layout, because("align.shapes_differ", target=target, golden=golden))
+
+
+# By strides, without reading the tensors
+
+
+def align_strided(target: Tensor, golden: Tensor, declared: Declared = NOTHING_DECLARED) -> StridedPair | None:
+    """Align two tensors by strides; `None` if strides cannot describe them or the result.
+
+    Raises:
+        LayoutError: they cannot be brought to one shape.
+    """
+    try:
+        views = _stored_view(target), _stored_view(golden)
+        pair = align_codes((target.spec, golden.spec), cast("tuple[AnyArray, AnyArray]", views), declared)
+        return StridedPair(pair, _axes(pair.target, target), _axes(pair.golden, golden))
+    except NotStrided:
+        return None
+
+
+def strides_in_nd(tensor: Tensor) -> tuple[Shape, tuple[SplitAxis, ...]] | None:
+    """Return the logical shape and the strides of a tensor; `None` if strides cannot describe them.
+
+    Raises:
+        LayoutError: its layout cannot be converted.
+    """
+    try:
+        codes = convert(cast("AnyArray", _stored_view(tensor)), tensor.spec, "ND").codes
+        return codes.shape, _axes(codes, tensor)
+    except NotStrided:
+        return None
+
+
+def _stored_view(tensor: Tensor) -> StridedView:
+    source, shape = tensor.source, tensor.spec.shape
+    if not isinstance(source, FileRange) or len(shape) > MAX_RANK or min(shape, default=0) < 0:
+        raise NotStrided
+    return StridedView.of(shape, fortran_order=source.fortran_order)
+
+
+def _axes(codes: object, tensor: Tensor) -> tuple[SplitAxis, ...]:
+    if not isinstance(codes, StridedView):
+        raise NotStrided
+    if not codes.size or (codes.size == tensor.spec.count and codes.is_contiguous):
+        return ()
+    return codes.split_axes()

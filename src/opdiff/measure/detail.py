@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from opdiff.core.dtypes import Kind
-from opdiff.measure.reference.block_values import BlockValues, decode_block, real_codes, real_type
+from opdiff.measure.reference.block_values import BlockValues, decode_pair
 from opdiff.measure.slices import MAX_SQUARED_ERROR
 
 if TYPE_CHECKING:
@@ -120,9 +120,7 @@ def compare_block(
     Raises:
         ElementError: a type has no numbers, or only one of the two is complex.
     """
-    types = real_type(target_dtype, golden_dtype), real_type(golden_dtype, target_dtype)
-    x = decode_block(real_codes(target, target_dtype), types[0])
-    y = decode_block(real_codes(golden, golden_dtype), types[1])
+    x, y = decode_pair(target, target_dtype, golden, golden_dtype)
     with np.errstate(all="ignore"):
         absolute = np.abs(x.subtract(y))
         # Equal infinities, and NaN on both sides.
@@ -142,7 +140,7 @@ class Examination:
         self._top_n = top_n
         self._unequal = 0
         self._not_finite = 0
-        self._ranges: list[tuple[float, float, float, float]] = []
+        self._ends: tuple[list[float], list[float]] = [], []
         self._absolute: list[Element] = []
         self._relative: list[Element] = []
         self._axes = [_Axis(axis, extent) for axis, extent in enumerate(shape) if extent > 1]
@@ -153,7 +151,10 @@ class Examination:
         self._unequal += int(np.count_nonzero(absolute))
         finite = np.isfinite(absolute)
         self._not_finite += int(absolute.size - np.count_nonzero(finite))
-        self._ranges.append((*_range(absolute), *_range(relative)))
+        for errors, ends in zip((absolute, relative), self._ends, strict=True):
+            known = errors[np.isfinite(errors)]
+            if known.size:
+                ends.extend((float(known.min()), float(known.max())))
         self._absolute = self._worst(self._absolute, block, absolute)
         self._relative = self._worst(self._relative, block, relative)
         if absolute.any():
@@ -164,16 +165,16 @@ class Examination:
 
     def detail(self) -> Detail:
         """Return the accumulated result."""
-        lows, highs, relative_lows, relative_highs = np.array(self._ranges).reshape(-1, 4).T
+        absolute, relative = self._ends
         return Detail(
             self._shape,
             prod(self._shape),
             self._unequal,
             self._not_finite,
-            _minimum(lows),
-            _maximum(highs),
-            _minimum(relative_lows),
-            _maximum(relative_highs),
+            min(absolute, default=None),
+            max(absolute, default=None),
+            min(relative, default=None),
+            max(relative, default=None),
             tuple(self._absolute),
             tuple(self._relative),
             tuple(axis.errors(self._top_n) for axis in self._axes),
@@ -248,21 +249,6 @@ class _Axis:
         if needed > allowed or needed >= len(order):
             return ()
         return tuple(self._slice(int(number)) for number in order[:needed])
-
-
-def _range(errors: Floats) -> tuple[float, float]:
-    finite = errors[np.isfinite(errors)]
-    return (float(finite.min()), float(finite.max())) if finite.size else (np.nan, np.nan)
-
-
-def _minimum(values: Floats) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.min()) if known.size else None
-
-
-def _maximum(values: Floats) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.max()) if known.size else None
 
 
 def _ranks(errors: Floats) -> tuple[npt.NDArray[np.int8], Floats]:

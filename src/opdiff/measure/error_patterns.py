@@ -15,7 +15,6 @@ from msgspec import Struct
 from opdiff.core.error_facts import ErrorPattern
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
-from opdiff.measure.slice_patterns import slice_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +36,15 @@ _MIN_IMAGE_EXTENT = 6
 _BORDER = 1
 # The border has this share of the elements at most, or its share of the error tells nothing.
 _MAX_BORDER_SHARE = 0.6
+_MIN_EXTENT = 3
+_MIN_ELEMENTS_PER_SLICE = 4
+# Slices that may have exchanged places.
+_MAX_EXCHANGED = 64
+# Wrong slices: this share of all at most, each with errors above this multiple of the median one.
+_MAX_WRONG_SHARE = 0.25
+_MIN_ERROR_RATIO = 8.0
+# Offsets of an output behind an activation show in elements that it does not clip: this share must be left.
+_MIN_UNCLIPPED_SHARE = 0.2
 
 
 class TensorErrors(Struct, frozen=True):
@@ -77,7 +85,7 @@ def find_error_patterns(
         return ()
     errors = TensorErrors(x, y, norm)
     operands = [array.astype(np.float64) for array in inputs]
-    found = [*_operands(errors, operands), *_axes(errors, operands), *_activations(errors), *slice_patterns(x, y, norm)]
+    found = [*_operands(errors, operands), *_axes(errors, operands), *_activations(errors), *_slices(errors)]
     found += [*_border(errors), *_function(errors, operands)]
     return tuple(pattern for pattern in found if pattern.rest <= _MAX_REMAINDER * errors.distance(x, y))
 
@@ -259,3 +267,79 @@ def _rest_by_value(error: AnyArray, value: AnyArray) -> float | None:
         return None
     ordered = error.reshape(-1)[np.argsort(value, axis=None, kind="stable")]
     return float(np.linalg.norm(np.diff(ordered)) / np.sqrt(2))
+
+
+# Slices: channels, or other indices of an axis, as rows
+
+
+def _slices(errors: TensorErrors) -> Iterator[ErrorPattern]:
+    """Patterns along each axis that has enough indices, channels first."""
+    for axis in _sliced_axes(errors.golden.shape):
+        x, y = (np.moveaxis(each, axis, 0).reshape(each.shape[axis], -1) for each in (errors.target, errors.golden))
+        rows = TensorErrors(x, y, errors.norm)
+        yield from _wrong_slices(rows, axis)
+        yield from _slice_offsets(rows, axis)
+        yield from _slice_factors(rows, axis)
+
+
+def _sliced_axes(shape: tuple[int, ...]) -> list[int]:
+    count = int(np.prod(shape))
+    axes = [1, *range(2, len(shape)), 0] if len(shape) >= 4 else list(range(len(shape) - 1, -1, -1))
+    return [axis for axis in axes if shape[axis] >= _MIN_EXTENT and count // shape[axis] >= _MIN_ELEMENTS_PER_SLICE]
+
+
+def _wrong_slices(rows: TensorErrors, axis: int) -> Iterator[ErrorPattern]:
+    """Slices that have each other's places, and a few wrong ones."""
+    x, y = rows.target, rows.golden
+    errors: AnyArray = ((x - y) ** 2).sum(axis=1)
+    wrong = np.flatnonzero(errors > _MIN_ERROR_RATIO * np.median(errors))
+    indices, others = tuple(wrong.tolist()), errors.sum() - errors[wrong].sum()
+    if 2 <= wrong.size <= min(_MAX_EXCHANGED, len(x) // 2):
+        distances = ((x[wrong, None] - y[None, wrong]) ** 2).sum(axis=2)
+        source = distances.argmin(axis=1)
+        if len(set(source.tolist())) == wrong.size and not (source == np.arange(wrong.size)).any():
+            rest = float(np.sqrt(max(others + distances.min(axis=1).sum(), 0.0))) / rows.norm
+            reason = because("measure.slices_exchanged", indices=indices, axis=axis, rest=rest)
+            yield ErrorPattern(ErrorKind.PERMUTED, reason, rest)
+    if 2 <= wrong.size <= _MAX_WRONG_SHARE * len(x):
+        rest = float(np.sqrt(max(others, 0.0))) / rows.norm
+        reason = because("measure.slices_wrong", indices=indices, extent=len(x), axis=axis, rest=rest)
+        yield ErrorPattern(ErrorKind.CHANNEL, reason, rest)
+
+
+def _slice_offsets(rows: TensorErrors, axis: int) -> Iterator[ErrorPattern]:
+    """A constant for each slice that is added; elements at the ends of the golden range may be clipped."""
+    x, y = rows.target, rows.golden
+    is_free = _is_unclipped(x, y)
+    counts = is_free.sum(axis=1)
+    if is_free.mean() < _MIN_UNCLIPPED_SHARE:
+        return
+    used = counts >= _MIN_ELEMENTS_PER_SLICE
+    offsets = np.where(is_free, x - y, 0.0).sum(axis=1) / np.maximum(counts, 1)
+    predicted = np.clip(y + offsets[:, None], y.min(), y.max()) if not is_free.all() else y + offsets[:, None]
+    left = np.where(is_free & used[:, None], x - predicted, 0.0)
+    # Noise that the mean of few elements takes off counts as an error again.
+    gain = np.sqrt((counts[used] / np.maximum(counts[used] - 1, 1)).max(initial=1.0))
+    rest = float(np.linalg.norm(left) * gain) / rows.norm
+    ends = float(offsets[used].min(initial=0.0)), float(offsets[used].max(initial=0.0))
+    reason = because("measure.slice_offsets", low=ends[0], high=ends[1], axis=axis, rest=rest)
+    yield ErrorPattern(ErrorKind.BIAS, reason, rest)
+
+
+def _is_unclipped(x: AnyArray, y: AnyArray) -> AnyArray:
+    """Return which elements are inside the ranges of both sides, if many golden elements are at an end of theirs."""
+    inside: AnyArray = np.ones(y.shape, bool)
+    for end in (y.min(), y.max()):
+        if (y == end).mean() > 1 / y.shape[0] / 8 and (y == end).sum() > 2:
+            inside &= (y != end) & (x != end)
+    return inside
+
+
+def _slice_factors(rows: TensorErrors, axis: int) -> Iterator[ErrorPattern]:
+    """A factor for each slice."""
+    x, y = rows.target, rows.golden
+    squares = (y**2).sum(axis=1)
+    factors = np.divide((x * y).sum(axis=1), squares, out=np.ones(len(y)), where=squares > 0)
+    rest = rows.distance(x, factors[:, None] * y)
+    reason = because("measure.slice_factors", low=float(factors.min()), high=float(factors.max()), axis=axis, rest=rest)
+    yield ErrorPattern(ErrorKind.SCALE, reason, rest)

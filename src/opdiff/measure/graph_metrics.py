@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics
 from opdiff.core.reasons import because
 from opdiff.core.tensor_stats import TensorStats
-from opdiff.measure.sums import GRAPH_ZERO_THRESHOLD
+from opdiff.measure.sums import GRAPH_ZERO_THRESHOLD, scaled
 
 if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
@@ -38,7 +38,7 @@ def documented_metrics(sums: Sums, *, is_single: bool, is_scalar: bool) -> tuple
     graph, near_zero = sums.graph, sums.distribution.zero_golden - sums.graph.zeros
     metrics = DocumentedMetrics(
         cosine,
-        None if is_scalar else _root(sums.pairs.squared_errors, sums.scale.errors),
+        None if is_scalar else scaled(sqrt(sums.pairs.squared_errors), sums.scale.errors),
         _largest_error(sums),
         _largest_relative(sums),
         None if is_scalar else 1 - (sums.distribution.over_1_permille - near_zero + graph.tiny_over_1_permille) / count,
@@ -75,7 +75,7 @@ def _cosine(sums: Sums) -> tuple[float, tuple[Reason, ...]]:
 
 def _norms(sums: Sums) -> tuple[float, float]:
     pairs, scale = sums.pairs, sums.scale
-    return _root(pairs.target_squares, scale.target), _root(pairs.golden_squares, scale.golden)
+    return scaled(sqrt(pairs.target_squares), scale.target), scaled(sqrt(pairs.golden_squares), scale.golden)
 
 
 def _largest_error(sums: Sums) -> float | int:
@@ -91,17 +91,12 @@ def _largest_relative(sums: Sums) -> float:
     return max(largest, sums.graph.worst_relative, sums.graph.tiny_relative)
 
 
-def _root(square: float, scale: int) -> float:
-    """Return the root of a sum of squares of scaled numbers."""
-    return _scaled(sqrt(square), scale) if scale else sqrt(square)
-
-
 def extra_metrics(sums: Sums) -> ExtraMetrics | None:
     """Return the metrics of the additional columns; `None` with NaNs, infinities or without elements."""
     if not sums.count or not (_has_plain_numbers(sums.target) and _has_plain_numbers(sums.golden)):
         return None
     graph, norms = sums.graph, _norms(sums)
-    distance = _root(sums.pairs.squared_errors, sums.scale.errors)
+    distance = scaled(sqrt(sums.pairs.squared_errors), sums.scale.errors)
     divergence = graph.weighted / graph.golden_weight - log(graph.golden_weight) + log(graph.target_weight)
     return ExtraMetrics(
         _cosine_with_min_norms(sums, *norms),
@@ -144,14 +139,5 @@ def stats_of_sums(side: SideSums, dtype: str, shape: Shape, scale: int = 0) -> T
         low = inf if low is None else low
         high = -inf if high is None else high
         return TensorStats(low, high, mean, inf, 0, infs, dtype=dtype, shape=shape)
-    mean, norm = side.total / count, sqrt(side.squares)
-    if scale:
-        mean, norm = _scaled(mean, scale), _scaled(norm, scale)
+    mean, norm = scaled(side.total / count, scale), scaled(sqrt(side.squares), scale)
     return TensorStats(low, high, mean, norm, 0, 0, "", dtype, shape)
-
-
-def _scaled(value: float, scale: int) -> float:
-    try:
-        return ldexp(value, scale)
-    except OverflowError:
-        return inf

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import inf, ldexp, log10, nan, sqrt
+from math import inf, log10, nan, sqrt
 from typing import TYPE_CHECKING
 
 from opdiff.core.metrics import Metrics
 from opdiff.core.reasons import because
-from opdiff.measure.sums import ZERO_THRESHOLD
+from opdiff.measure.sums import ZERO_THRESHOLD, scaled
 
 if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
@@ -89,7 +89,7 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
 
 def _is_small(side: SideSums, exponent: int) -> bool:
     """Return whether the norm of a side counts as zero."""
-    return _ldexp(side.squares, 2 * exponent) <= _ZERO_SQUARE
+    return scaled(side.squares, 2 * exponent) <= _ZERO_SQUARE
 
 
 def _cosine(
@@ -121,7 +121,7 @@ def _absolute_errors(sums: Sums, *, is_finite: bool) -> tuple[Number | None, flo
     if not count:
         return largest, None, None
     mean, root_mean_square = pairs.absolute_errors / count, sqrt(pairs.squared_errors / count)
-    return largest, _ldexp(mean, exponent), _ldexp(root_mean_square, exponent)
+    return largest, scaled(mean, exponent), scaled(root_mean_square, exponent)
 
 
 def _relative_errors(sums: Sums, *, is_finite: bool) -> tuple[float | None, float | None, float | None]:
@@ -154,7 +154,7 @@ def _relative_distance(sums: Sums, are_small: tuple[bool, bool], *, is_finite: b
     if golden_is_small:
         return 0.0 if target_is_small else inf
     ratio = sqrt(sums.pairs.squared_errors / sums.golden.squares)
-    return _ldexp(ratio, sums.scale.errors - sums.scale.golden)
+    return scaled(ratio, sums.scale.errors - sums.scale.golden)
 
 
 def _mean_and_deviation(side: SideSums, exponent: int) -> tuple[float | None, float | None]:
@@ -165,7 +165,7 @@ def _mean_and_deviation(side: SideSums, exponent: int) -> tuple[float | None, fl
     if not count:
         return None, None
     variance = max(side.squared_deviations, 0.0) / count
-    return _ldexp(side.total / count, exponent), _ldexp(sqrt(variance), exponent)
+    return scaled(side.total / count, exponent), scaled(sqrt(variance), exponent)
 
 
 # Other metrics: over the pairs that are finite on both sides.
@@ -187,7 +187,7 @@ def _finite_metrics(
 def _norm_ratio(pairs: PairSums, scale: Scale) -> float:
     if not pairs.golden_squares:
         return inf if pairs.target_squares else 1.0
-    return _ldexp(sqrt(pairs.target_squares / pairs.golden_squares), scale.target - scale.golden)
+    return scaled(sqrt(pairs.target_squares / pairs.golden_squares), scale.target - scale.golden)
 
 
 def _snr_db(pairs: PairSums, scale: Scale) -> float:
@@ -207,7 +207,7 @@ def _fit(pairs: PairSums, scale: Scale) -> tuple[float | None, float | None, flo
     # If the line explains everything, two large numbers nearly cancel; what is left is rounding.
     left = left if left > pairs.target_deviations * 2.0**-46 else 0.0
     powers = scale.target - scale.golden
-    return _ldexp(slope, powers), _ldexp(offset, scale.target), _ldexp(sqrt(left / pairs.golden_squares), powers)
+    return scaled(slope, powers), scaled(offset, scale.target), scaled(sqrt(left / pairs.golden_squares), powers)
 
 
 def _bias(pairs: PairSums) -> float:
@@ -220,13 +220,3 @@ def _cosine_of(products: float, x_squares: float, y_squares: float) -> float | N
     if products == x_squares == y_squares:
         return 1.0
     return max(-1.0, min(products / sqrt(x_squares) / sqrt(y_squares), 1.0))
-
-
-def _ldexp(value: float, exponent: int) -> float:
-    """Return the value times 2 to the power of `exponent`; infinite if that overflows."""
-    if not exponent:
-        return value
-    try:
-        return ldexp(value, exponent)
-    except OverflowError:
-        return inf if value > 0 else -inf

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from opdiff.core.pictures import BINS
+from opdiff.measure.reference.block_values import absolute_errors
 from opdiff.measure.slices import MAX_SQUARED_ERROR
 
 if TYPE_CHECKING:
@@ -116,9 +117,7 @@ def clipped_numbers(array: AnyArray) -> AnyArray:
 
 def squared_errors(x: AnyArray, y: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Return the squared errors, 0 for equal elements and errors that are not finite, and where these are."""
-    with np.errstate(all="ignore"):
-        errors = np.abs(x - y)
-    errors[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
+    errors = absolute_errors(x, y)
     is_special = ~np.isfinite(errors)
     return np.square(np.minimum(np.where(is_special, 0.0, errors), MAX_SQUARED_ERROR)), is_special
 

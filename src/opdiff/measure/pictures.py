@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from opdiff.core.pictures import (
-    INF_CODE,
-    MAX_CODE,
-    NAN_CODE,
-    NEGATIVE_INF_CODE,
-    Frame,
-    TensorPicture,
-)
+from opdiff.core.pictures import INF_CODE, MAX_CODE, NAN_CODE, NEGATIVE_INF_CODE, Frame, TensorPicture
 from opdiff.measure.picture_tally import Grid, GridAxis, clipped_numbers, errors_of, squared_errors, tally
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
     shape ──slice_axes──► SlicedAxis, …   count ──choose_sample──► Sample   both, and the data ──► SliceSums, … per axis
 
-`measure_slices` is the definition in NumPy, and the fallback for `kernel.slices`. Equal infinities, and NaN on both
+`measure_slices` is the definition in NumPy, and the fallback for `kernel.results`. Equal infinities, and NaN on both
 sides, have an error of 0.
 """
 
@@ -12,6 +12,8 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
+
+from opdiff.core.dtypes import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -142,19 +144,13 @@ def _iter_errors(
     target: Codes, target_dtype: DType, golden: Codes, golden_dtype: DType, sample: Sample
 ) -> Iterator[tuple[int, AnyArray]]:
     """Yield runs of absolute errors, each with the index of its first element."""
-    import numpy as np
+    from opdiff.measure.reference.block_values import absolute_errors, decode_pair
 
-    from opdiff.measure.reference.block_values import decode_block, real_codes, real_type
-
-    types = real_type(target_dtype, golden_dtype), real_type(golden_dtype, target_dtype)
-    parts = 1 if types[0] is target_dtype else 2
+    parts = 2 if target_dtype.kind is Kind.COMPLEX else 1
     for start, stop in _spans(sample):
         first, last = start // parts, -(-stop // parts)
-        x = decode_block(real_codes(target(first, last), target_dtype), types[0]).values()
-        y = decode_block(real_codes(golden(first, last), golden_dtype), types[1]).values()
-        with np.errstate(all="ignore"):
-            errors = np.abs(x - y)
-        errors[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
+        x, y = decode_pair(target(first, last), target_dtype, golden(first, last), golden_dtype)
+        errors = absolute_errors(x.values(), y.values())
         yield start, errors[start - first * parts : stop - first * parts]
 
 

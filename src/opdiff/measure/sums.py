@@ -7,17 +7,19 @@ The native kernel and the reference give the same `Sums`, up to the rounding of 
 
 from __future__ import annotations
 
-from math import inf
+from math import frexp, inf, ldexp
 from operator import add
 from sys import float_info
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from opdiff.core import dtypes
+from opdiff.core.dtypes import Kind
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 
 if TYPE_CHECKING:
-    from opdiff.measure.reference.ulp import UlpScale
+    from opdiff.core.dtypes import DType
 
 _MAX_FLOAT = float_info.max
 
@@ -26,6 +28,22 @@ ZERO_THRESHOLD = 2.220446049250313e-16
 
 GRAPH_ZERO_THRESHOLD = 2.0**-23
 """Golden values up to this magnitude are left out of the additional columns of graph mode."""
+
+# Fraction bits, and the exponent of the smallest normal number. HiFloat8 with its highest precision, around 1.
+_FLOAT_FIELDS = {
+    dtypes.FLOAT64: (52, -1022),
+    dtypes.FLOAT32: (23, -126),
+    dtypes.FLOAT16: (10, -14),
+    dtypes.BFLOAT16: (7, -126),
+    dtypes.HIFLOAT8: (3, -15),
+}
+
+COMPLEX_PARTS = {
+    dtypes.COMPLEX32: dtypes.FLOAT16,
+    dtypes.COMPLEX64: dtypes.FLOAT32,
+    dtypes.COMPLEX128: dtypes.FLOAT64,
+}
+"""Types of the real and imaginary parts of complex numbers."""
 
 Number = float | int
 Histogram = tuple[int, ...]
@@ -293,3 +311,49 @@ def first_index(first: int | None, later: int | None, offset: int) -> int | None
     if first is not None or later is None:
         return first
     return later + offset
+
+
+class UlpScale(NamedTuple):
+    """Unit in the last place of a float type; 1 for integers, whose `digits` are -1.
+
+    Attributes:
+        digits: fraction bits.
+        min_exponent: exponent of the smallest normal number; below it the unit is constant.
+    """
+
+    digits: int = -1
+    min_exponent: int = 0
+
+    def distance(self, target: float, golden: float) -> float:
+        """Return |target - golden| in units at the larger of both."""
+        size = abs(target - golden)
+        if self.digits < 0:
+            return size
+        larger = max(abs(target), abs(golden))
+        exponent = max(frexp(larger)[1] - 1 if larger else self.min_exponent, self.min_exponent)
+        try:
+            return ldexp(size, self.digits - exponent)
+        except OverflowError:
+            return float("inf")
+
+
+def find_scale(target: DType, golden: DType) -> UlpScale:
+    """Return the unit of the float type with fewer digits, of the target if equal; of integers without floats."""
+    floats = [dtype for dtype in (target, golden) if dtype.kind is Kind.FLOAT]
+    return min((_scale(dtype) for dtype in floats), key=lambda scale: scale.digits, default=UlpScale())
+
+
+def _scale(dtype: DType) -> UlpScale:
+    if dtype.float_format is not None:
+        return UlpScale(dtype.float_format.mantissa_bits, max(1 - dtype.float_format.bias, -126))
+    return UlpScale(*_FLOAT_FIELDS[dtype])
+
+
+def scaled(value: float, exponent: int) -> float:
+    """Return the value times 2 to the power of `exponent`; infinite if that overflows."""
+    if not exponent:
+        return value
+    try:
+        return ldexp(value, exponent)
+    except OverflowError:
+        return inf if value > 0 else -inf

@@ -1,7 +1,8 @@
-"""Statistics of one tensor, block by block, so that memory does not grow with the tensor."""
+"""Statistics and checksum of one tensor, block by block, so that memory does not grow with the tensor."""
 
 from __future__ import annotations
 
+import zlib
 from fractions import Fraction
 from math import isfinite, nan, sqrt
 from typing import TYPE_CHECKING
@@ -10,11 +11,11 @@ import numpy as np
 from msgspec import Struct
 
 from opdiff.core import codes as elements
+from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind, largest_finite
 from opdiff.core.errors import ElementError
 from opdiff.core.reasons import because
 from opdiff.core.tensor_stats import TensorStats
-from opdiff.measure.checksum import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -28,6 +29,7 @@ HISTOGRAM_BINS = 64
 
 # Fits in the caches; the overhead of calls is negligible.
 _BLOCK = 1 << 16
+_CHECKSUM_BLOCK = 1 << 20
 
 
 # Over all elements
@@ -62,10 +64,13 @@ def tensor_stats(
         with np.errstate(all="ignore"):
             total += float(wide.sum())
             squares += float(np.square(wide, out=wide).sum())
-    low, high, mean, norm = (nan,) * 4 if nans else _combined(lows, highs, total, squares, count)
+    minimum, maximum, mean, norm = None, None, None, None
+    if count:
+        numbers = (nan,) * 4 if nans else (min(lows), max(highs), total / count, sqrt(squares))
+        minimum, maximum, mean, norm = numbers
     return TensorStats(
-        low,
-        high,
+        minimum,
+        maximum,
         mean if "mean" in requested else None,
         norm if "l2norm" in requested else None,
         nans if "specials" in requested else None,
@@ -75,12 +80,6 @@ def tensor_stats(
         codes.shape,
         _histogram(codes, dtype) if "histogram" in requested else (),
     )
-
-
-def _combined(
-    lows: list[float | int], highs: list[float | int], total: float, squares: float, count: int
-) -> tuple[float | int | None, float | int | None, float | None, float | None]:
-    return (min(lows), max(highs), total / count, sqrt(squares)) if count else (None, None, None, None)
 
 
 def _iter_rows(codes: AnyArray, dtype: DType) -> Iterator[AnyArray]:
@@ -108,6 +107,20 @@ def _histogram(codes: AnyArray, dtype: DType) -> tuple[int, ...]:
         wide = block.astype(np.float64)
         counts += np.histogram(wide[np.isfinite(wide)], HISTOGRAM_BINS, (low, high))[0]
     return tuple(counts.tolist())
+
+
+def crc32(codes: AnyArray, dtype: DType) -> str:
+    """Return eight hexadecimal digits: the CRC-32 of the values in row-major order, little-endian.
+
+    bfloat16 is widened to float32, as frameworks without bfloat16 store it.
+    """
+    value = 0
+    flat = elements.contiguous(codes).reshape(-1)
+    for start in range(0, flat.size, _CHECKSUM_BLOCK):
+        block = flat[start : start + _CHECKSUM_BLOCK]
+        numbers = elements.decode(block, dtype) if dtype is dtypes.BFLOAT16 else block
+        value = zlib.crc32(np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<")).data, value)
+    return f"{value:08x}"
 
 
 # Over finite elements

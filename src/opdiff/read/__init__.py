@@ -87,18 +87,12 @@ def _open_file(path: str, name: str, descriptor: int) -> OpenFile:
 
 
 def _describe(file: OpenFile, *, sliced: bool) -> OpDump:
-    operator = _find_reader(file).read(file)
+    # The last reader accepts all files, so that it is not asked.
+    reader = next((reader for reader in READERS[:-1] if reader.recognizes(file)), READERS[-1])
+    operator = reader.read(file)
     parsed = parse_dump_name(file.name) if sliced and operator.attr else None
     if parsed is None or not parsed.is_slice:
         return operator
     from opdiff.read.slices import as_slice
 
     return as_slice(operator, parsed)
-
-
-def _find_reader(file: OpenFile) -> Reader:
-    """Return the first reader that recognizes a file; the last one accepts all files, so that it is not asked."""
-    for reader in READERS[:-1]:
-        if reader.recognizes(file):
-            return reader
-    return READERS[-1]

@@ -5,6 +5,7 @@ See docs/formats/standard-dump.md and docs/formats/protobuf-dump.md for the byte
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from opdiff.core.reasons import because
 from opdiff.core.source import MAX_RANK, FileRange
 from opdiff.core.tensor import Blob, Container, OpDump, Slot, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
-from opdiff.read.protowire import UNKNOWN_FIELD, Field, Message, Range, Type
+from opdiff.read.protowire import UNKNOWN_FIELD, Field, Message, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,7 +135,7 @@ def _read_protobuf(file: OpenFile, header: int) -> OpDump:
             raise DumpError(file.path, problem, 0) from error
     if not any(values.get(kind) for kind in _PAYLOAD):
         raise DumpError(file.path, because("read.nothing_described"), 0)
-    operator = _describe(values, file, Container.PROTOBUF, _embedded_ranges(file))
+    operator = _describe(values, file, Container.PROTOBUF, partial(_embedded_range, file.path))
     return _with_anomalies(operator, cursor.anomalies) if cursor.anomalies else operator
 
 
@@ -173,12 +174,8 @@ class _Payload:
         return file.range(offset, nbytes)
 
 
-def _embedded_ranges(file: OpenFile) -> Callable[[dict[str, Any]], FileRange]:
-    def embedded(item: dict[str, Any]) -> FileRange:
-        data: Range = item.get("data", Range(0, 0))
-        return FileRange(file.path, data.offset, data.nbytes)
-
-    return embedded
+def _embedded_range(path: str, item: dict[str, Any]) -> FileRange:
+    return FileRange(path, *item.get("data", (0, 0)))
 
 
 def _describe(

@@ -21,7 +21,7 @@ from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, op
 from opdiff.read.folder import read_newest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor
@@ -145,16 +145,11 @@ def _name(entry: Entry, *, with_rules: bool) -> str:
 def _read(name: str, entries: Sequence[Entry]) -> DumpedOp:
     newest = entries[-1]
     parsed = newest.parsed
-    if isinstance(parsed, DumpName):
-        return _read_npu(name, entries, parsed.op_type)
-    op_type = parsed.dump.op_type if isinstance(parsed, ConvertedName) else ""
-    inputs, outputs, problem = _read_arrays(entries)
-    return DumpedOp(name, op_type, parsed.timestamp or 0, newest.path, inputs, outputs, problem)
-
-
-def _read_npu(name: str, entries: Sequence[Entry], op_type: str) -> DumpedOp:
-    newest = entries[-1]
-    head = (name, op_type, newest.parsed.timestamp or 0, newest.path)
+    dumped = parsed.dump if isinstance(parsed, ConvertedName) else parsed
+    op_type = dumped.op_type if isinstance(dumped, DumpName) else ""
+    head = (name, op_type, parsed.timestamp or 0, newest.path)
+    if not isinstance(parsed, DumpName):
+        return DumpedOp(*head, *_read_arrays(entries))
     try:
         dump = read_newest(entries)
     except DumpError as error:
@@ -164,34 +159,24 @@ def _read_npu(name: str, entries: Sequence[Entry], op_type: str) -> DumpedOp:
 
 def _read_arrays(entries: Iterable[Entry]) -> tuple[dict[int, Tensor], dict[int, Tensor], Reason | None]:
     """Read inputs and outputs with a file each, and the problems of others; the newest file of a tensor is used."""
-    inputs: dict[int, Entry] = {}
-    outputs: dict[int, Entry] = {}
+    newest: dict[tuple[Slot, int], Entry] = {}
     for entry in entries:
         parsed = entry.parsed
         if isinstance(parsed, GoldenName):
-            outputs[parsed.index] = entry
+            newest[Slot.OUTPUT, parsed.index] = entry
         elif isinstance(parsed, ConvertedName):
-            (inputs if parsed.slot is Slot.INPUT else outputs)[parsed.index] = entry
+            newest[parsed.slot, parsed.index] = entry
+    found: dict[Slot, dict[int, Tensor]] = {slot: {} for slot in Slot}
     problems: list[Reason] = []
-    return _read_each(inputs, problems), _read_each(outputs, problems), all_of(problems) if problems else None
-
-
-def _read_each(entries: Mapping[int, Entry], problems: list[Reason]) -> dict[int, Tensor]:
-    read: dict[int, Tensor] = {}
-    for index in sorted(entries):
-        tensor = _read_array(entries[index], problems)
-        if tensor is not None:
-            read[index] = tensor
-    return read
-
-
-def _read_array(entry: Entry, problems: list[Reason]) -> Tensor | None:
-    try:
-        operator = read_operator(entry.path, entry.name)
-    except DumpError as error:
-        problems.append(because("core.in_file", path=entry.name, problem=error.brief))
-        return None
-    if not operator.outputs:
-        problems.append(because("core.in_file", path=entry.name, problem=because("read.no_tensor")))
-        return None
-    return operator.outputs[0]
+    for slot, index in sorted(newest):
+        entry, problem = newest[slot, index], because("read.no_tensor")
+        outputs: tuple[Tensor, ...] = ()
+        try:
+            outputs = read_operator(entry.path, entry.name).outputs
+        except DumpError as error:
+            problem = error.brief
+        if outputs:
+            found[slot][index] = outputs[0]
+        else:
+            problems.append(because("core.in_file", path=entry.name, problem=problem))
+    return found[Slot.INPUT], found[Slot.OUTPUT], all_of(problems) if problems else None

@@ -15,12 +15,10 @@ from opdiff.read.directory import is_debug, is_statistics
 from opdiff.read.filename import ConvertedName, DumpName, FxName, operator_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from opdiff.core.tensor import OpDump
     from opdiff.read.directory import Entry, Folder
-
-Key = tuple[str, ...]
 
 
 class Operator(Struct, frozen=True):
@@ -36,27 +34,28 @@ class Operator(Struct, frozen=True):
 
 
 def read_folder(folder: Folder) -> tuple[tuple[Operator, ...], tuple[SkippedPath, ...]]:
-    """Read the operators of a folder, oldest first; also return the files that could not be read."""
+    """Read the operators of a folder, oldest first; also return the files that could not be read.
+
+    Files with overflow debug records or statistics are left out.
+    """
+    groups: dict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    for entry in folder.entries:
+        if not is_statistics(entry) and not is_debug(entry):
+            groups[_key(entry)].append(entry)
     operators: list[Operator] = []
     problems: list[SkippedPath] = []
-    for entries in read_ahead(group_entries(folder.entries), lambda group: (entry.path for entry in group)):
+    for key, entries in read_ahead([*groups.items()], lambda group: (entry.path for entry in group[1])):
+        newest = entries[-1].parsed
+        op_type = newest.op_type if isinstance(newest, DumpName) else ""
         try:
-            operators.append(_read_group(entries))
+            operators.append(Operator(key[0], op_type, read_newest(entries), tuple(entries)))
         except DumpError as error:
             problems.append(SkippedPath(error.path, error.brief))
     return tuple(operators), tuple(problems)
 
 
-def group_entries(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
-    """Group files by operator or tensor, in order of appearance, without debug and statistics files."""
-    groups: dict[Key, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        if not is_statistics(entry) and not is_debug(entry):
-            groups[_key(entry)].append(entry)
-    return tuple(tuple(group) for group in groups.values())
-
-
-def _key(entry: Entry) -> Key:
+def _key(entry: Entry) -> tuple[str, ...]:
+    """Return the operator of a file, and the tensor if it has only one."""
     parsed = entry.parsed
     if isinstance(parsed, DumpName):
         return (operator_name(parsed.op_name) or parsed.op_name,)
@@ -82,9 +81,3 @@ def read_newest(entries: Sequence[Entry]) -> OpDump:
 
         return join_slices([(name, read_operator(entry.path, entry.name, sliced=False)) for name, entry in slices])
     return read_operator(entries[-1].path, entries[-1].name)
-
-
-def _read_group(entries: Sequence[Entry]) -> Operator:
-    newest = entries[-1]
-    op_type = newest.parsed.op_type if isinstance(newest.parsed, DumpName) else ""
-    return Operator(_key(newest)[0], op_type, read_newest(entries), tuple(entries))

@@ -63,34 +63,30 @@ def read_golden(path: str, names: Collection[str], *, with_rules: bool = False) 
         InputError: there is no golden data, or more than one dump.
     """
     if filesystem.isfile(path) and path.endswith(".npz"):
-        return _to_dump(path, _read_archive(path, _Names(names)))
+        return _to_dump(path, _read_archive(path, _in_file_form(names)))
     try:
         return read_dump(path, with_rules=with_rules)
     except InputError as error:
         if not filesystem.isdir(path):
             raise
-        arrays = list(_read_loose(scan(path), _Names(names)))
+        known = _in_file_form(names)
+        arrays = list(_read_loose(scan(path), known))
         if not arrays:
             raise InputError(path, because("read.no_golden", problem=error.problem, found=_found(path))) from error
-        if names and not any(array.op in _Names(names) for array in arrays):
+        if names and not any(array.op in known for array in arrays):
             problem = because("read.no_golden_name", names=_examples(names))
             raise InputError(path, because("read.no_golden", problem=problem, found=_found(path))) from error
         return _to_dump(path, arrays)
 
 
-class _Names:
-    """Names of operators in the form of file names."""
+def _in_file_form(names: Iterable[str]) -> set[str]:
+    return {file_safe_name(name) for name in names}
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self._known = {file_safe_name(name) for name in names}
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._known
-
-    def interpret(self, *stems: str) -> tuple[str, int]:
-        """Return operator and output of the first reading that is known; else the first stem by itself."""
-        readings = [reading for stem in stems for reading in _readings(stem)]
-        return next((reading for reading in readings if reading[0] in self._known), readings[0])
+def _interpret(known: set[str], *stems: str) -> tuple[str, int]:
+    """Return operator and output of the first reading that is known; else the first stem by itself."""
+    readings = [reading for stem in stems for reading in _readings(stem)]
+    return next((reading for reading in readings if reading[0] in known), readings[0])
 
 
 def _readings(stem: str) -> Iterator[tuple[str, int]]:
@@ -103,7 +99,7 @@ def _readings(stem: str) -> Iterator[tuple[str, int]]:
     yield from ((file_safe_name(match[1]), int(match[2])) for match in numbered)
 
 
-def _read_loose(tree: Tree, names: _Names) -> Iterator[_Array]:
+def _read_loose(tree: Tree, known: set[str]) -> Iterator[_Array]:
     """Yield the arrays of a tree; none if it has other dump files."""
     entries = list(tree.entries())
     if not all(isinstance(entry.parsed, GoldenName) for entry in entries):
@@ -112,24 +108,24 @@ def _read_loose(tree: Tree, names: _Names) -> Iterator[_Array]:
     archives = [path for path in paths if path.endswith(".npz")]
     files = [path for path in paths if path.endswith(".npy")]
     if len(archives) == 1 and not files:
-        yield from _read_archive(archives[0], names)
+        yield from _read_archive(archives[0], known)
         return
     for path in filesystem.read_ahead(sorted(files, key=natural_key), lambda path: (path,)):
         relative = os.path.relpath(path, tree.root).removesuffix(".npy")
-        op, number = names.interpret(relative, os.path.basename(relative))
+        op, number = _interpret(known, relative, os.path.basename(relative))
         try:
             yield _Array(op, number, path, read_operator(path).outputs[0])
         except DumpError as error:
             yield _Array(op, number, path, problem=error.brief)
 
 
-def _read_archive(path: str, names: _Names) -> list[_Array]:
+def _read_archive(path: str, known: set[str]) -> list[_Array]:
     try:
         operator = read_operator(path)
     except DumpError as error:
         raise InputError(path, error.brief) from error
     tensors = (*operator.inputs, *operator.outputs)
-    return [_Array(*names.interpret(tensor.name), path, tensor) for tensor in tensors]
+    return [_Array(*_interpret(known, tensor.name), path, tensor) for tensor in tensors]
 
 
 def _to_dump(path: str, arrays: Iterable[_Array]) -> Dump:

@@ -17,7 +17,6 @@ from opdiff.core.tensor import Container, OpDump, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
 
 if TYPE_CHECKING:
-    from opdiff.core.reasons import Reason
     from opdiff.core.source import Source
     from opdiff.core.tensor import Shape
     from opdiff.read.reader import OpenFile
@@ -139,14 +138,11 @@ def array_tensor(header: Header, path: str, source: Source, name: str = "") -> T
     """
     dtype = dtypes.find_numpy(header.descr)
     if dtype is None:
-        raise DumpError(path, because(NOT_NUMERIC, descr=header.descr, detail=_not_numeric(header.descr)))
+        reasons = (reason for kind, reason in _NOT_NUMERIC.items() if kind in header.descr[:2])
+        detail = next(reasons, because("read.other_type"))
+        raise DumpError(path, because(NOT_NUMERIC, descr=header.descr, detail=detail))
     needed = dtype.nbytes(prod(header.shape))
     if needed > source.nbytes:
         raise DumpError(path, because("read.array_truncated", shape=header.shape, needed=needed, nbytes=source.nbytes))
     notes = (because("read.bfloat16_assumed"),) if dtype is dtypes.BFLOAT16 else ()
     return Tensor(TensorSpec(dtype, header.shape, "ND"), source, name, notes)
-
-
-def _not_numeric(descr: str) -> Reason:
-    found = next((reason for kind, reason in _NOT_NUMERIC.items() if kind in descr[:2]), None)
-    return found or because("read.other_type")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
-from measure.kernels import Axes, Stored, any_codes, by_kernel, measured, needs_kernel, to_codes
+from measure.kernels import Axes, Stored, any_codes, by_kernel, measured, needs_kernel, offsets_of, to_codes
 from opdiff.align import LAYOUTS, Tile
 from opdiff.core import dtypes
 from opdiff.core.errors import LayoutError
@@ -173,15 +173,6 @@ def random_axes(rng: np.random.Generator) -> Axes:
         axes.append((at, (extent, split, stride, 0) if split == 1 else (extent, split, outer, inner)))
         stride = max(stride, 1) * (extent if rng.random() < 0.8 else 1)
     return tuple(axis for _, axis in sorted(axes))
-
-
-def offsets_of(axes: Axes) -> AnyArray:
-    """Return the offsets of the elements in order."""
-    offsets = np.zeros((), np.int64)
-    for extent, split, outer, inner in axes:
-        index = np.arange(extent)
-        offsets = offsets[..., np.newaxis] + (index // split * outer + index % split * inner)
-    return offsets.reshape(-1)
 
 
 def random_shape(rng: np.random.Generator, axes: Axes) -> Shape:

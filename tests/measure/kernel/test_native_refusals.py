@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 from measure.kernels import Axes, Stored, job, measured, needs_kernel, run
 from opdiff.core import dtypes
@@ -69,17 +68,21 @@ def test_a_file_that_is_too_short(tmp_path: Path, side: str, size: int, missing:
 
 @SIZES
 @SIDES
-def test_offset_beyond_the_end(tmp_path: Path, side: str, size: int) -> None:
-    bad = replace(file(tmp_path, "bad", size), offset=1 << 40)
-    message = reason(both(tmp_path, side, bad, size))
-    assert message == f"{bad.path}: {4 * size} bytes are expected here, but the file ends at {4 * size}"
-
-
-@SIZES
-@SIDES
-def test_a_missing_file(tmp_path: Path, side: str, size: int) -> None:
-    bad = native.Operand(str(tmp_path / "nowhere"), 0, 4 * size, FLOAT32)
-    assert reason(both(tmp_path, side, bad, size)) == f"{bad.path}: cannot be opened: No such file or directory"
+@pytest.mark.parametrize(
+    ("name", "offset", "problem"),
+    [
+        pytest.param(
+            "bad", 1 << 40, "{0} bytes are expected here, but the file ends at {0}", id="offset beyond the end"
+        ),
+        pytest.param("nowhere", 0, "cannot be opened: No such file or directory", id="missing"),
+        pytest.param("bad/more", 0, "cannot be opened: Not a directory", id="below a file"),
+        pytest.param("", 0, "cannot be read: Is a directory", id="directory"),
+    ],
+)
+def test_another_path(tmp_path: Path, side: str, size: int, name: str, offset: int, problem: str) -> None:
+    file(tmp_path, "bad", size)
+    bad = native.Operand(os.path.join(tmp_path, name), offset, 4 * size, FLOAT32)
+    assert reason(both(tmp_path, side, bad, size)) == f"{bad.path}: {problem.format(4 * size)}"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -89,20 +92,6 @@ def test_an_unreadable_file(tmp_path: Path, side: str, size: int) -> None:
     bad = file(tmp_path, "bad", size)
     os.chmod(bad.path, 0)
     assert reason(both(tmp_path, side, bad, size)) == f"{bad.path}: cannot be opened: Permission denied"
-
-
-@SIZES
-@SIDES
-def test_path_below_a_file(tmp_path: Path, side: str, size: int) -> None:
-    bad = native.Operand(file(tmp_path, "bad", 3).path + "/more", 0, 4 * size, FLOAT32)
-    assert reason(both(tmp_path, side, bad, size)) == f"{bad.path}: cannot be opened: Not a directory"
-
-
-@SIZES
-@SIDES
-def test_directory_instead_of_a_file(tmp_path: Path, side: str, size: int) -> None:
-    bad = native.Operand(str(tmp_path), 0, 4 * size, FLOAT32)
-    assert reason(both(tmp_path, side, bad, size)) == f"{tmp_path}: cannot be read: Is a directory"
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="there is no file here that is open but unreadable")
@@ -209,11 +198,9 @@ def status(changes: dict[int, int], axes: Axes = (), *, size: int = 3000, axes_c
     packed = native.pack([job(array, array)], 1)
     for index, value in changes.items():
         packed.jobs[index] = value
-    results = (ctypes.c_int64 * (native._SIZES[3] // 8))()
-    batch = native.Batch(
-        packed.jobs.buffer_info()[0], ctypes.addressof(results), packed.axes.buffer_info()[0], None,
-        1, len(packed.axes) // 4 if axes_count is None else axes_count, 0, 2, 1 << 20,
-    )  # fmt: skip
+    results = (ctypes.c_int64 * (native.ROW // 8))()
+    batch = packed.batch(ctypes.addressof(results), 2)
+    batch.axes_count = batch.axes_count if axes_count is None else axes_count
     assert library.od_measure(ctypes.byref(batch)) == 0
     return results[0]
 
@@ -224,99 +211,99 @@ def test_unchanged_job_is_valid() -> None:
 
 
 MOST = 2**63 - 1
-BAD_NUMBERS: list[tuple[str, dict[int, int]]] = [
-    ("more elements than bytes", {COUNT: 3001}),
-    ("a negative count", {COUNT: -1}),
-    ("an absurd count", {COUNT: MOST}),
-    ("a negative size", {NBYTES: -4}),
-    ("an absurd size", {NBYTES: MOST, OFFSET: 1}),
-    ("two absurd sizes", {NBYTES: MOST, GOLDEN + NBYTES: MOST, OFFSET: 1}),
-    ("a negative offset", {GOLDEN + OFFSET: -1}),
-    ("no data", {DATA: 0}),
-    ("a path offset beyond all paths", {PATH: 0}),
-    ("an absurd path", {GOLDEN + PATH: MOST}),
-    ("a kind that is not there", {KIND: 14}),
-    ("a negative kind", {GOLDEN + KIND: -1}),
-    ("an absurd kind", {KIND: (1 << 32) + 2}),
-    ("a table that is not there", {GOLDEN + KIND: 4}),
-    ("a wider kind than there are bytes", {KIND: 3}),
-    ("axes that are not there", {RANK: 1}),
-    ("a negative rank", {RANK: -1}),
-    ("an absurd rank", {RANK: MOST}),
-    ("negative axes", {AXES: -1}),
-    ("axes beyond all axes", {GOLDEN + AXES: 1}),
-    ("absurd axes", {AXES: MOST, RANK: 1}),
-    ("too many digits", {DIGITS: 53}),
-    ("a large exponent", {MIN_EXPONENT: 1024}),
-    ("a small exponent", {MIN_EXPONENT: -1023}),
-]
+BAD_NUMBERS: dict[str, dict[int, int]] = {
+    "more elements than bytes": {COUNT: 3001},
+    "a negative count": {COUNT: -1},
+    "an absurd count": {COUNT: MOST},
+    "a negative size": {NBYTES: -4},
+    "an absurd size": {NBYTES: MOST, OFFSET: 1},
+    "two absurd sizes": {NBYTES: MOST, GOLDEN + NBYTES: MOST, OFFSET: 1},
+    "a negative offset": {GOLDEN + OFFSET: -1},
+    "no data": {DATA: 0},
+    "a path offset beyond all paths": {PATH: 0},
+    "an absurd path": {GOLDEN + PATH: MOST},
+    "a kind that is not there": {KIND: 14},
+    "a negative kind": {GOLDEN + KIND: -1},
+    "an absurd kind": {KIND: (1 << 32) + 2},
+    "a table that is not there": {GOLDEN + KIND: 4},
+    "a wider kind than there are bytes": {KIND: 3},
+    "axes that are not there": {RANK: 1},
+    "a negative rank": {RANK: -1},
+    "an absurd rank": {RANK: MOST},
+    "negative axes": {AXES: -1},
+    "axes beyond all axes": {GOLDEN + AXES: 1},
+    "absurd axes": {AXES: MOST, RANK: 1},
+    "too many digits": {DIGITS: 53},
+    "a large exponent": {MIN_EXPONENT: 1024},
+    "a small exponent": {MIN_EXPONENT: -1023},
+}
 
 
 @pytest.mark.parametrize("size", [3000, LARGE], ids=["small", "large"])
-@pytest.mark.parametrize("changes", [row[1] for row in BAD_NUMBERS], ids=[row[0] for row in BAD_NUMBERS])
+@pytest.mark.parametrize("changes", BAD_NUMBERS.values(), ids=BAD_NUMBERS)
 def test_inconsistent_numbers(changes: dict[int, int], size: int) -> None:
     changes = {index: LARGE + 1 if value == 3001 and size == LARGE else value for index, value in changes.items()}
     assert status(changes, size=size) == native_results._BAD_JOB
 
 
-FINE_NUMBERS: list[tuple[str, dict[int, int]]] = [
-    ("no run", {RUN: 0}),
-    ("a negative run", {RUN: -(2**63)}),
-    ("a run that does not divide", {RUN: 7}),
-    ("an absurd run", {RUN: MOST}),
-    ("fewer elements", {COUNT: 1}),
-    ("no elements", {COUNT: 0}),
-    ("no elements and no data", {COUNT: 0, NBYTES: 0, DATA: 0}),
-    ("unknown flags", {FLAGS: -1}),
-    ("no digits", {DIGITS: -(2**31)}),
-    ("the largest exponent", {MIN_EXPONENT: 1023}),
-    ("the smallest exponent", {MIN_EXPONENT: -1022, DIGITS: 52}),
-]
+FINE_NUMBERS: dict[str, dict[int, int]] = {
+    "no run": {RUN: 0},
+    "a negative run": {RUN: -(2**63)},
+    "a run that does not divide": {RUN: 7},
+    "an absurd run": {RUN: MOST},
+    "fewer elements": {COUNT: 1},
+    "no elements": {COUNT: 0},
+    "no elements and no data": {COUNT: 0, NBYTES: 0, DATA: 0},
+    "unknown flags": {FLAGS: -1},
+    "no digits": {DIGITS: -(2**31)},
+    "the largest exponent": {MIN_EXPONENT: 1023},
+    "the smallest exponent": {MIN_EXPONENT: -1022, DIGITS: 52},
+}
 
 
 @pytest.mark.parametrize("size", [3000, LARGE], ids=["small", "large"])
-@pytest.mark.parametrize("changes", [row[1] for row in FINE_NUMBERS], ids=[row[0] for row in FINE_NUMBERS])
+@pytest.mark.parametrize("changes", FINE_NUMBERS.values(), ids=FINE_NUMBERS)
 def test_unusual_numbers(changes: dict[int, int], size: int) -> None:
     assert status(changes, size=size) == DONE
 
 
-BAD_AXES: list[tuple[str, Axes]] = [
-    ("too few elements", ((2999, 1, 1, 0),)),
-    ("too many elements", ((3001, 1, 1, 0),)),
-    ("elements beyond the end", ((3000, 1, 2, 0),)),
-    ("one element beyond the end", ((2, 1, 1501, 0), (1500, 1, 1, 0))),
-    ("a tile beyond the end", ((3000, 1000, 1001, 1),)),
-    ("a tile other than the last one beyond the end", ((3000, 1600, 1, 2),)),
-    ("a negative extent", ((-3000, 1, 1, 0),)),
-    ("two negative extents", ((-3, 1, 1000, 0), (-1000, 1, 1, 0))),
-    ("an extent of zero", ((0, 1, 1, 0), (3000, 1, 1, 0))),
-    ("a negative stride", ((3000, 1, -1, 0),)),
-    ("a negative inner stride", ((3000, 10, 10, -1),)),
-    ("a split of zero", ((3000, 0, 1, 0),)),
-    ("a negative split", ((3000, -1, 1, 0),)),
-    ("an absurd stride", ((3000, 1, MOST, 0),)),
-    ("an absurd inner stride", ((3000, 10, 10, MOST),)),
-    ("an absurd extent", ((MOST, 1, 0, 0),)),
-    ("a product that overflows to the count", ((1 << 32, 1, 0, 0), (1 << 32, 1, 0, 0), (3000, 1, 1, 0))),
-    ("strides that overflow together", ((3000, 1, 0, 0), *[(1, 1, 1 << 45, 0)] * 10, (2, 1, 1 << 45, 0))),
-    ("too many axes", ((3000, 1, 1, 0), *[(1, 1, 1, 0)] * 64)),
-]
+BAD_AXES: dict[str, Axes] = {
+    "too few elements": ((2999, 1, 1, 0),),
+    "too many elements": ((3001, 1, 1, 0),),
+    "elements beyond the end": ((3000, 1, 2, 0),),
+    "one element beyond the end": ((2, 1, 1501, 0), (1500, 1, 1, 0)),
+    "a tile beyond the end": ((3000, 1000, 1001, 1),),
+    "a tile other than the last one beyond the end": ((3000, 1600, 1, 2),),
+    "a negative extent": ((-3000, 1, 1, 0),),
+    "two negative extents": ((-3, 1, 1000, 0), (-1000, 1, 1, 0)),
+    "an extent of zero": ((0, 1, 1, 0), (3000, 1, 1, 0)),
+    "a negative stride": ((3000, 1, -1, 0),),
+    "a negative inner stride": ((3000, 10, 10, -1),),
+    "a split of zero": ((3000, 0, 1, 0),),
+    "a negative split": ((3000, -1, 1, 0),),
+    "an absurd stride": ((3000, 1, MOST, 0),),
+    "an absurd inner stride": ((3000, 10, 10, MOST),),
+    "an absurd extent": ((MOST, 1, 0, 0),),
+    "a product that overflows to the count": ((1 << 32, 1, 0, 0), (1 << 32, 1, 0, 0), (3000, 1, 1, 0)),
+    "strides that overflow together": ((3000, 1, 0, 0), *[(1, 1, 1 << 45, 0)] * 10, (2, 1, 1 << 45, 0)),
+    "too many axes": ((3000, 1, 1, 0), *[(1, 1, 1, 0)] * 64),
+}
 
 
-@pytest.mark.parametrize("axes", [row[1] for row in BAD_AXES], ids=[row[0] for row in BAD_AXES])
+@pytest.mark.parametrize("axes", BAD_AXES.values(), ids=BAD_AXES)
 def test_axes_outside_of_the_data(axes: Axes) -> None:
     assert status({COUNT: 3000}, axes) == native_results._BAD_JOB
 
 
-FINE_AXES: list[tuple[str, Axes]] = [
-    ("one element again and again", ((3000, 1, 0, 0),)),
-    ("the last element", ((2, 1, 1499, 0), (1500, 1, 1, 0), (1, 7, 1 << 40, 1 << 40))),
-    ("a tile of all", ((3000, 1 << 40, 0, 1),)),
-    ("ones", ((3000, 1, 1, 0), *[(1, 1, 1 << 46, 0)] * 63)),
-]
+FINE_AXES: dict[str, Axes] = {
+    "one element again and again": ((3000, 1, 0, 0),),
+    "the last element": ((2, 1, 1499, 0), (1500, 1, 1, 0), (1, 7, 1 << 40, 1 << 40)),
+    "a tile of all": ((3000, 1 << 40, 0, 1),),
+    "ones": ((3000, 1, 1, 0), *[(1, 1, 1 << 46, 0)] * 63),
+}
 
 
-@pytest.mark.parametrize("axes", [row[1] for row in FINE_AXES], ids=[row[0] for row in FINE_AXES])
+@pytest.mark.parametrize("axes", FINE_AXES.values(), ids=FINE_AXES)
 def test_unusual_axes(axes: Axes) -> None:
     assert status({COUNT: 3000}, axes) == DONE
 

@@ -12,7 +12,7 @@ from measure.kernels import DECODED_TYPES, Stored, job, needs_kernel
 from opdiff.core import dtypes
 from opdiff.core.codes import encode
 from opdiff.measure.kernel import library as native
-from opdiff.measure.kernel import slices as native_slices
+from opdiff.measure.kernel import results
 from opdiff.measure.slices import (
     MAX_FULL_ELEMENTS,
     Sample,
@@ -68,9 +68,7 @@ def test_both_kernels_agree_on_every_type(dtype: DType) -> None:
     numbers = np.random.default_rng(3).integers(0, 100, SHAPE).astype(np.float64)
     x, y = encode(numbers, dtype), (numbers + np.random.default_rng(4).normal(0, 1, SHAPE)).astype(np.float32)
     sample = choose_sample(x.size)
-    found = native_slices.measure_slices(
-        job(Stored(x, dtype), Stored(y, dtypes.FLOAT32), SHAPE), slice_axes(SHAPE), sample
-    )
+    found = results.measure_slices(job(Stored(x, dtype), Stored(y, dtypes.FLOAT32), SHAPE), slice_axes(SHAPE), sample)
     assert are_close(found, by_numpy(x, dtype, y, dtypes.FLOAT32, sample))
 
 
@@ -80,7 +78,7 @@ def test_both_kernels_agree_on_complex_numbers() -> None:
     x, y = parts.view(np.complex64)[..., 0]
     x, y, sample = np.ascontiguousarray(x), np.ascontiguousarray(y), choose_sample(2 * x.size)
     stored = Stored(x, dtypes.COMPLEX64), Stored(y, dtypes.COMPLEX64)
-    found = native_slices.measure_slices(job(*stored, (*SHAPE, 2)), slice_axes(SHAPE, 2), sample)
+    found = results.measure_slices(job(*stored, (*SHAPE, 2)), slice_axes(SHAPE, 2), sample)
     assert are_close(found, by_numpy(x, dtypes.COMPLEX64, y, dtypes.COMPLEX64, sample))
 
 
@@ -102,7 +100,7 @@ def test_non_finite_errors_are_counted_separately(target: float, golden: float, 
     assert by_rows == (expected, SliceSums(2))
     if native.find_library() is not None:
         stored = job(Stored(x, dtypes.FLOAT64), Stored(y, dtypes.FLOAT64), (2, 2))
-        assert native_slices.measure_slices(stored, slice_axes((2, 2)), sample) == by_numpy(
+        assert results.measure_slices(stored, slice_axes((2, 2)), sample) == by_numpy(
             x, dtypes.FLOAT64, y, dtypes.FLOAT64, sample
         )
 
@@ -118,7 +116,7 @@ def test_tiled_layout_is_read_by_strides() -> None:
     golden = logical.copy()
     golden[:, 17] += 1
     made = job(Stored(stored, dtypes.FLOAT32, axes), Stored(golden, dtypes.FLOAT32), logical.shape)
-    found = native_slices.measure_slices(made, slice_axes(logical.shape), choose_sample(logical.size))
+    found = results.measure_slices(made, slice_axes(logical.shape), choose_sample(logical.size))
     assert found is not None
     assert [channel for channel, sums in enumerate(found[1]) if sums.squares] == [17]
 
@@ -143,7 +141,7 @@ def test_sample_of_a_large_tensor_has_elements_of_every_channel() -> None:
     assert x.size > MAX_FULL_ELEMENTS >= sample.examined
     assert sample.share < 0.1
     assert all(0 <= start <= x.size - sample.length for start in sample.starts)
-    found = native_slices.measure_slices(
+    found = results.measure_slices(
         job(Stored(x, dtypes.FLOAT32), Stored(y, dtypes.FLOAT32), shape), slice_axes(shape), sample
     )
     assert found is not None
@@ -168,11 +166,11 @@ def test_missing_or_short_file_has_no_slices(tmp_path: Path) -> None:
     y = np.zeros(8, np.float32)
     missing = native.Operand(str(tmp_path / "gone"), 0, 32, dtypes.FLOAT32)
     made = native.NativeJob(missing, Stored(y, dtypes.FLOAT32).operand(), (8,))
-    assert native_slices.measure_slices(made, slice_axes((8,)), choose_sample(8)) is None
+    assert results.measure_slices(made, slice_axes((8,)), choose_sample(8)) is None
     (tmp_path / "gone").write_bytes(bytes(16))
-    assert native_slices.measure_slices(made, slice_axes((8,)), choose_sample(8)) is None
+    assert results.measure_slices(made, slice_axes((8,)), choose_sample(8)) is None
     (tmp_path / "gone").write_bytes(bytes(32))
-    assert native_slices.measure_slices(made, slice_axes((8,)), choose_sample(8)) == [(SliceSums(1),) * 8]
+    assert results.measure_slices(made, slice_axes((8,)), choose_sample(8)) == [(SliceSums(1),) * 8]
 
 
 @needs_kernel
@@ -189,4 +187,4 @@ def test_missing_or_short_file_has_no_slices(tmp_path: Path) -> None:
 def test_invalid_descriptions_are_rejected(sliced: SlicedAxis, sample: Sample) -> None:
     x = np.zeros(8, np.float32)
     made = job(Stored(x, dtypes.FLOAT32), Stored(x, dtypes.FLOAT32), (8,))
-    assert native_slices.measure_slices(made, [sliced], sample) is None
+    assert results.measure_slices(made, [sliced], sample) is None

@@ -148,11 +148,9 @@ def test_a_batch_that_is_cancelled_before_it_begins(threads: int) -> None:
     assert library is not None
     jobs = [job(*pair) for pair in pairs()]
     packed = native.pack(jobs, 1)
-    results = (ctypes.c_int64 * (native._SIZES[3] // 8 * len(jobs)))()
-    batch = native.Batch(
-        packed.jobs.buffer_info()[0], ctypes.addressof(results), packed.axes.buffer_info()[0], None,
-        len(jobs), len(packed.axes) // 4, 0, threads, 1 << 20, 0, 1,
-    )  # fmt: skip
+    results = (ctypes.c_int64 * (native.ROW // 8 * len(jobs)))()
+    batch = packed.batch(ctypes.addressof(results), threads)
+    batch.cancelled = 1
     assert library.od_measure(ctypes.byref(batch)) == 0
-    assert {results[index] for index in range(0, len(results), native._SIZES[3] // 8)} == {native_results._NOT_MEASURED}
+    assert {results[index] for index in range(0, len(results), native.ROW // 8)} == {native_results._NOT_MEASURED}
     assert batch.done == 0

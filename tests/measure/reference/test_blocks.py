@@ -229,12 +229,9 @@ def test_small_blocks_find_the_same_indices(data: st.DataObject, size: int, dtyp
 
 
 def test_sums_can_be_pickled() -> None:
-    sums = measure(*measure_arguments(special_pair(1000)))
+    target, golden = special_pair(1000)
+    sums = measure(target, dtypes.FLOAT32, golden, dtypes.FLOAT64)
     assert pickle.loads(pickle.dumps(sums)) == sums  # noqa: S301 (made here)
-
-
-def measure_arguments(pair: tuple[AnyArray, AnyArray]) -> tuple[AnyArray, DType, AnyArray, DType]:
-    return pair[0], dtypes.FLOAT32, pair[1], dtypes.FLOAT64
 
 
 AGAIN = """
@@ -301,30 +298,25 @@ def test_ulps_are_those_of_the_coarser_type() -> None:
     assert ULP_EDGES[:4] == (0.5, 1, 2, 4)
 
 
-def test_ulp_is_constant_below_the_smallest_normal_number() -> None:
-    step = 2.0**-24
-    worst = measure(np.array([3 * step], "<f2"), dtypes.FLOAT16, np.array([step]), dtypes.FLOAT64).worst_ulps
+@pytest.mark.parametrize(
+    ("target", "x", "golden", "y", "ulps"),
+    [
+        pytest.param(3 * 2.0**-24, dtypes.FLOAT16, 2.0**-24, dtypes.FLOAT64, 2, id="below the smallest normal number"),
+        pytest.param(7, dtypes.INT16, -5, dtypes.INT32, 12, id="integers are one apart"),
+        pytest.param(1.0, dtypes.BFLOAT16, 1 + 2**-6, dtypes.FLOAT16, 2, id="bfloat16 is coarser than float16"),
+    ],
+)
+def test_distance_in_ulps(target: float, x: DType, golden: float, y: DType, ulps: float) -> None:
+    sides = elements.encode(np.array([target]), x), elements.encode(np.array([golden]), y)
+    worst = measure(sides[0], x, sides[1], y).worst_ulps
     assert worst is not None
-    assert worst.value == 2
+    assert worst.value == ulps
 
 
 def test_infinity_against_a_64_bit_integer() -> None:
     target, golden = np.array([np.inf, -np.inf, np.inf]), np.array([5, -(1 << 40), 0], "<i8")
     non_finite = measure(target, dtypes.FLOAT64, golden, dtypes.INT64).non_finite
     assert (non_finite.target_infs, non_finite.mismatches) == (2, 3)
-
-
-def test_integers_are_one_apart() -> None:
-    worst = measure(np.array([7], "<i2"), dtypes.INT16, np.array([-5], "<i4"), dtypes.INT32).worst_ulps
-    assert worst is not None
-    assert worst.value == 12
-
-
-def test_bfloat16_is_coarser_than_float16() -> None:
-    target, golden = elements.encode(np.array([1.0]), dtypes.BFLOAT16), np.array([1 + 2**-6], "<f2")
-    worst = measure(target, dtypes.BFLOAT16, golden, dtypes.FLOAT16).worst_ulps
-    assert worst is not None
-    assert worst.value == 2
 
 
 # Complex numbers, and types that cannot be measured

@@ -18,8 +18,7 @@ from opdiff.read.rules.atc_json import read_atc_json
 from opdiff.read.rules.c_escapes import escape, unescape
 from opdiff.read.rules.description import ModelKind, read_description
 from opdiff.read.rules.message_fields import MessageError
-from opdiff.read.rules.message_writer import encode
-from opdiff.read.rules.model_schema import ELEMENT_TYPES, LIST_TYPES
+from opdiff.read.rules.model_schema import ELEMENT_TYPES, LIST_TYPES, encode
 
 REAL = Path(__file__).parents[4] / "shared" / "real" / "originals"
 LEFT_OUT = {"output", "data_offset", "data", "workspace", "workspace_bytes", "weight_size", "size", "bt"}

@@ -70,10 +70,7 @@ def test_operator_is_read_with_everything_that_pairing_needs(tmp_path: Path) -> 
     assert found.inputs == ("td:0", "w:0")
     assert (found.originals, found.has_originals) == (("c1", "r1"), True)
     assert (found.is_multiop, found.l1_subgraph, found.passes) == (True, "4", ("ConvReluPass",))
-
-
-def test_output_without_attributes_keeps_its_position(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, OPERATOR).operators()
+    # An output without attributes keeps its position.
     assert found.outputs == (
         OutputDesc(0, "DT_FLOAT16", "", 0, "", ()),
         OutputDesc(1, "", "r1", 5, "NHWC", (1, -1, 4)),

@@ -26,16 +26,18 @@ from model_files import (
     om_file,
 )
 from opdiff.core.errors import InputError
+from opdiff.core.graph import ModelOrigin
 from opdiff.core.reasons import because
-from opdiff.read.rules import read_model, read_rules
+from opdiff.read.rules import read_model
+from opdiff.read.rules.description import ModelKind, read_description
 from opdiff.read.rules.message_fields import MessageError
-from opdiff.read.rules.model import READ_ATTRIBUTES, to_rules
+from opdiff.read.rules.model import READ_ATTRIBUTES, Model, find_origin, split_command_line, to_rules
 from opdiff.read.rules.model_message import parse_model
 from opdiff.read.rules.model_schema import ELEMENT_TYPES
 
 if TYPE_CHECKING:
     from opdiff.core.graph import RuleFile
-    from opdiff.read.rules.model import Attribute, Model, TensorDesc
+    from opdiff.read.rules.model import Attribute, TensorDesc
 
 REAL = Path(__file__).parents[4] / "shared" / "real" / "originals" / "om"
 
@@ -103,12 +105,6 @@ def test_a_bundle_inside_of_a_bundle_is_refused(tmp_path: Path) -> None:
 def test_of_a_flow_the_root_graph_is_read(tmp_path: Path) -> None:
     model = read(tmp_path, om_file(MODEL.SerializeToString(), model_type=3, large=True))
     assert model.notes == (because("read.flow_model"),)
-
-
-def test_an_offline_model_is_a_rule_file(tmp_path: Path) -> None:
-    path = tmp_path / "net.om"
-    path.write_bytes(om_file(MODEL.SerializeToString()))
-    assert [op.name for op in read_rules(str(path)).operators()] == ["conv1conv1_relu", "trans_Cast_0"]
 
 
 def test_sub_graphs_are_joined_with_their_owner() -> None:
@@ -201,15 +197,8 @@ def assert_same(model: Model, message: Any) -> None:
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real offline models are not here")
 @pytest.mark.parametrize("name", ["a3c_a", "faceboxes", "iatsim"])
 def test_real_models_read_as_protobuf_reads_them(name: str) -> None:
-    content = (REAL / f"{name}.om").read_bytes()
-    large = bool(struct.unpack_from("<Q", content, 184)[0])
-    head, entry = ("<I4x", "<I4xQQ") if large else ("<I", "<III")
-    (count,) = struct.unpack_from(head, content, 256)
-    first = 256 + struct.calcsize(head)
-    base = first + count * struct.calcsize(entry)
-    entries = [struct.unpack_from(entry, content, first + number * struct.calcsize(entry)) for number in range(count)]
-    (offset, size) = next((offset, size) for kind, offset, size in entries if kind == MODEL_DEF)
-    message = ModelDef.FromString(content[base + offset : base + offset + size])
+    (content,) = read_description(str(REAL / f"{name}.om"), ModelKind.OM).messages
+    message = ModelDef.FromString(content)
     assert sum(len(graph.op) for graph in message.graph) > 20
     assert_same(read_model(str(REAL / f"{name}.om"))[0], message)
 
@@ -264,3 +253,41 @@ def test_any_bytes_give_a_model_or_an_error(content: bytes) -> None:
         parse_model(content)
     except MessageError as error:
         assert error.problem
+
+
+# How a model was compiled, without the directories of the machine that compiled it
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("", ()),
+        ("/usr/bin/atc.bin --model=/home/u/a.onnx --output /u/b", ("atc.bin", "--model=a.onnx", "--output", "b")),
+        ('atc --model="/home/John Doe/a.onnx"', ("atc", "--model=a.onnx")),
+        ("atc --input_shape=in/x:1,3 --out_nodes in/y:0", ("atc", "--input_shape=in/x:1,3", "--out_nodes", "in/y:0")),
+        ("atc --input_shape=x:1 /home/u", ("atc", "--input_shape=x:1", "u")),
+        ("atc --conf=/a/b,/c/d;e/f", ("atc", "--conf=b,d;f")),
+        (r"atc --model='C:\u\a.onnx'", ("atc", "--model=C:a.onnx")),
+        ("atc --note='not closed /home/u", ("atc", "--note='not", "closed", "u")),
+    ],
+)  # fmt: skip
+def test_command_lines(text: str, arguments: tuple[str, ...]) -> None:
+    assert split_command_line(text) == arguments
+
+
+def test_versions_are_attributes_of_the_model() -> None:
+    attributes = {
+        "atc_cmdline": "atc --a=1", "framework_type": "Onnx", "atc_version": "7.6", "opp_version": "7.7",
+        "soc_version": "Ascend310B4",
+    }  # fmt: skip
+    origin = ModelOrigin("net", ("atc", "--a=1"), "Onnx", "7.6", "7.7", "Ascend310B4")
+    assert find_origin(Model("net", (), attributes)) == origin
+    assert find_origin(Model("net", (), {"atc_version": 7})) == ModelOrigin("net")
+
+
+@pytest.mark.parametrize(
+    ("command", "value"),
+    [(("--a=1",), "1"), (("--a", "1"), "1"), (("--a",), ""), (("--ab=1",), ""), ((), "")],
+)
+def test_options(command: tuple[str, ...], value: str) -> None:
+    assert ModelOrigin(command_line=command).option("--a") == value

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dump_files import zip_file
 from model_files import MODEL
 from opdiff.core.errors import InputError
 from opdiff.read.rules import read_model
@@ -45,9 +46,8 @@ GRAPH = "data/model_net/debug/ge_visual_00000000_graph_1.json"
 
 def archive(tmp_path: Path, members: dict[str, object], method: int = zipfile.ZIP_DEFLATED) -> str:
     path = tmp_path / "net.om2"
-    with zipfile.ZipFile(path, "w", method) as file:
-        for name, content in members.items():
-            file.writestr(name, content if isinstance(content, str) else json.dumps(content))
+    texts = {name: content if isinstance(content, str) else json.dumps(content) for name, content in members.items()}
+    path.write_bytes(zip_file(*texts.items(), method=method))
     return str(path)
 
 

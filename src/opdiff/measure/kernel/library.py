@@ -19,13 +19,14 @@ from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
+from opdiff.measure.sums import COMPLEX_PARTS, find_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from threading import Thread
 
     from opdiff.core.dtypes import DType
-    from opdiff.measure.reference.ulp import UlpScale
+    from opdiff.measure.sums import UlpScale
 
 _LIBRARY = os.path.join(os.path.dirname(__file__), "_kernel.so")
 _VERSION = 5
@@ -38,7 +39,6 @@ _KINDS = {
     "int32": 10, "uint32": 11, "int64": 12, "uint64": 13,
 }  # fmt: skip
 _TABLE_KIND = 4
-_PARTS = {dtypes.COMPLEX64: "float32", dtypes.COMPLEX128: "float64", dtypes.COMPLEX32: "float16"}
 _WITH_KL, _FOR_GRAPHS = 1, 2
 
 # A new block starts after the smallest group of last axes that has this many elements.
@@ -223,6 +223,15 @@ class Packed(Struct, frozen=True):
         )
 
 
+def examine(function: str, job: NativeJob, *arguments: object) -> bool:
+    """Call another function of the kernel for one pair; false without a kernel, or if it cannot read the pair."""
+    library = find_library()
+    if library is None:
+        return False
+    packed = pack([job], 0)
+    return bool(getattr(library, function)(ctypes.byref(packed.batch(None, 1)), *arguments) == 0)
+
+
 def pack(jobs: Sequence[NativeJob], flags: int) -> Packed:
     """Pack jobs, the axes of all sides, and the paths of their files."""
     numbers, axes, paths, offsets = list[int](), list[int](), bytearray(), dict[str, int]()
@@ -250,10 +259,10 @@ def _count_and_run(shape: tuple[int, ...]) -> tuple[int, int]:
 @lru_cache(maxsize=64)
 def _kind(dtype: DType) -> tuple[int, int]:
     """Return the kind of an element type, and the address of its table if it has one."""
-    name = _PARTS.get(dtype) or ("bfloat16" if dtype is dtypes.BFLOAT16 else dtype.decoded)
     if dtype.kind is Kind.FLOAT and dtype.bits == 8:
         return _TABLE_KIND, ctypes.addressof(_table(dtype))
-    return _KINDS[name], 0
+    real = COMPLEX_PARTS.get(dtype, dtype)
+    return _KINDS["bfloat16" if real is dtypes.BFLOAT16 else real.decoded], 0
 
 
 @lru_cache(maxsize=16)
@@ -266,6 +275,4 @@ def _table(dtype: DType) -> ctypes.Array[ctypes.c_float]:
 @lru_cache(maxsize=256)
 def scale_of(target: DType, golden: DType) -> UlpScale:
     """Return the unit of distances between two types."""
-    from opdiff.measure.reference.ulp import find_scale
-
-    return find_scale(*(dtypes.BY_NAME[_PARTS[dtype]] if dtype in _PARTS else dtype for dtype in (target, golden)))
+    return find_scale(COMPLEX_PARTS.get(target, target), COMPLEX_PARTS.get(golden, golden))

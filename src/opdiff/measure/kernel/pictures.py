@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from opdiff.core.pictures import BINS
 from opdiff.measure.kernel import library as native
-from opdiff.measure.kernel.results import DONE
 from opdiff.measure.picture_tally import Errors, Tally
 
 if TYPE_CHECKING:
@@ -44,11 +43,7 @@ class NativePair(Struct, frozen=True):
     def value_range(self) -> tuple[float, float] | None:
         """Return the smallest and the largest finite value of both sides; `None` if they cannot be read."""
         ends = (ctypes.c_double * 2)()
-        packed = native.pack([self.job], 0)
-        library = native.find_library()
-        if library is None or library.od_value_range(ctypes.byref(packed.batch(None, 1)), ends) != DONE:
-            return None
-        return ends[0], ends[1]
+        return (ends[0], ends[1]) if native.examine("od_value_range", self.job, ends) else None
 
     def tally(self, grid: Grid) -> Tally | None:
         """Return errors and value pairs of all elements; `None` if they cannot be read."""
@@ -56,13 +51,8 @@ class NativePair(Struct, frozen=True):
         described = _Grid(axes.buffer_info()[0], len(grid.axes), grid.planes, grid.cells, BINS, grid.low, grid.high)
         planes, cells = np.zeros(grid.planes, _CELL), np.zeros(grid.cells, _CELL)
         density, counts = np.zeros((BINS, BINS), np.int64), np.zeros(2, np.int64)
-        packed = native.pack([self.job], 0)
-        library = native.find_library()
         outputs = (ctypes.c_void_p(each.ctypes.data) for each in (planes, cells, density, counts))
-        if library is None:
-            return None
-        code = library.od_picture(ctypes.byref(packed.batch(None, 1)), ctypes.byref(described), *outputs)
-        if code != DONE:
+        if not native.examine("od_picture", self.job, ctypes.byref(described), *outputs):
             return None
         return Tally(_errors(planes), _errors(cells), density, int(counts[0]), int(counts[1]))
 

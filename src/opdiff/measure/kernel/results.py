@@ -1,9 +1,11 @@
-"""Rows of the native kernel, unpacked into `Sums` and the divergence, or into the reason of a failure."""
+"""Results of the native kernel: `Sums` and the divergence, or the reason of a failure; errors by slice."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import struct
+from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,8 @@ from msgspec import Struct
 from opdiff.core.dtypes import Kind
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 from opdiff.core.reasons import because
-from opdiff.measure.kernel.library import ROW, Call, parts_of, scale_of
+from opdiff.measure.kernel.library import ROW, Call, examine, parts_of, scale_of
+from opdiff.measure.slices import SliceSums
 from opdiff.measure.sums import (
     ZERO_THRESHOLD,
     ErrorDistribution,
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
     from opdiff.core.dtypes import DType
     from opdiff.core.reasons import Reason
     from opdiff.measure.kernel.library import NativeJob, Operand
-    from opdiff.measure.reference.ulp import UlpScale
-    from opdiff.measure.sums import Number
+    from opdiff.measure.slices import Sample, SlicedAxis
+    from opdiff.measure.sums import Number, UlpScale
 
 DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY = range(7)
 
@@ -172,3 +175,20 @@ def _failure(status: int, detail: int, side: Operand) -> Failure:
 
 def _file_failure(side: Operand, problem: Reason) -> Failure:
     return Failure(because("core.in_file", path=side.path, problem=problem))
+
+
+def measure_slices(job: NativeJob, axes: Sequence[SlicedAxis], sample: Sample) -> list[tuple[SliceSums, ...]] | None:
+    """Return the errors in the slices of each axis, as `measure.slices` defines them.
+
+    `None` without a kernel, or if it cannot measure the pair.
+    """
+    starts = array("q", sample.starts)
+    packed_sample = array("q", (starts.buffer_info()[0], len(starts), sample.length))
+    packed_axes = array("q", [number for axis in axes for number in (axis.extent, axis.stride, axis.width)])
+    row = struct.Struct("<2q2d")
+    rows = ctypes.create_string_buffer(row.size * max(sum(axis.slices for axis in axes), 1))
+    addresses = (ctypes.c_void_p(numbers.buffer_info()[0]) for numbers in (packed_sample, packed_axes))
+    if not examine("od_axis_errors", job, *addresses, ctypes.c_int64(len(axes)), ctypes.byref(rows)):
+        return None
+    slices = map(SliceSums._make, row.iter_unpack(rows.raw))
+    return [tuple(next(slices) for _ in range(axis.slices)) for axis in axes]

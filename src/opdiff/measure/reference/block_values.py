@@ -14,6 +14,7 @@ from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import ElementError
 from opdiff.core.reasons import because
+from opdiff.measure.sums import COMPLEX_PARTS
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 
-_PARTS = {
-    dtypes.COMPLEX32: dtypes.FLOAT16,
-    dtypes.COMPLEX64: dtypes.FLOAT32,
-    dtypes.COMPLEX128: dtypes.FLOAT64,
-}
 _LOW = 0xFFFF_FFFF
 # Every integer below this magnitude is exact in float64.
 _MAX_EXACT = float(1 << 53)
@@ -115,18 +111,33 @@ class BlockValues(Struct, frozen=True):
 
 def decode_block(codes: AnyArray, dtype: DType) -> BlockValues:
     """Decode codes of a real type."""
-    return BlockValues(_half_numbers(codes) if dtype is dtypes.FLOAT16 else elements.decode(codes, dtype))
-
-
-def _half_numbers(codes: AnyArray) -> Singles:
-    """Look up float16 numbers: NumPy converts them one by one, and slowly if there are zeros."""
-    return np.take(_half_table(), codes.view("<u2"), mode="wrap")
+    if dtype is dtypes.FLOAT16:
+        return BlockValues(np.take(_half_table(), codes.view("<u2"), mode="wrap"))
+    return BlockValues(elements.decode(codes, dtype))
 
 
 @lru_cache(maxsize=1)
 def _half_table() -> Singles:
+    """Return the numbers of all float16 codes: NumPy converts them one by one, and slowly if there are zeros."""
     with np.errstate(invalid="ignore"):
         return np.arange(1 << 16, dtype="<u2").view("<f2").astype(np.float32)
+
+
+def decode_pair(
+    target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType
+) -> tuple[BlockValues, BlockValues]:
+    """Return the numbers of both sides in row-major order; raises like `real_type`."""
+    types = real_type(target_dtype, golden_dtype), real_type(golden_dtype, target_dtype)
+    x, y = real_codes(target, target_dtype), real_codes(golden, golden_dtype)
+    return decode_block(x, types[0]), decode_block(y, types[1])
+
+
+def absolute_errors(x: Floats, y: Floats) -> Floats:
+    """Return |x - y|; 0 for equal infinities, and for NaN on both sides."""
+    with np.errstate(all="ignore"):
+        errors = np.abs(x - y)
+    errors[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
+    return errors
 
 
 def fits_float32(dtype: DType) -> bool:
@@ -155,10 +166,10 @@ def real_type(dtype: DType, other: DType) -> DType:
         return dtype
     if other.kind is not Kind.COMPLEX:
         raise ElementError(dtype.name, because("measure.complex_with_real", dtype=other.name))
-    return _PARTS[dtype]
+    return COMPLEX_PARTS[dtype]
 
 
 def real_codes(codes: AnyArray, dtype: DType) -> AnyArray:
     """Return flat codes of real numbers in row-major order; complex numbers as real and imaginary part."""
     flat = elements.contiguous(codes).reshape(-1)
-    return flat.view(_PARTS[dtype].storage) if dtype.kind is Kind.COMPLEX else flat
+    return flat.view(COMPLEX_PARTS[dtype].storage) if dtype.kind is Kind.COMPLEX else flat

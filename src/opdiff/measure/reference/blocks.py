@@ -29,10 +29,16 @@ from opdiff.measure.reference.block_values import (
     real_codes,
     real_type,
 )
-from opdiff.measure.reference.exact_sums import ExactPairSums, ExactSideSums, ExactSums
-from opdiff.measure.reference.float_sums import CentredValues, dot, scale, to_exact
-from opdiff.measure.reference.ulp import find_scale
-from opdiff.measure.sums import ZERO_THRESHOLD, ErrorDistribution, Extreme, NonFinitePairs
+from opdiff.measure.reference.exact_sums import (
+    CentredValues,
+    ExactPairSums,
+    ExactSideSums,
+    ExactSums,
+    dot,
+    scale,
+    to_exact,
+)
+from opdiff.measure.sums import ZERO_THRESHOLD, ErrorDistribution, Extreme, NonFinitePairs, find_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +50,7 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
     from opdiff.measure.reference.block_values import Floats
-    from opdiff.measure.reference.ulp import UlpScale
-    from opdiff.measure.sums import Histogram, Number, Sums
+    from opdiff.measure.sums import Histogram, Number, Sums, UlpScale
 
     Mask = npt.NDArray[np.bool_]
     # Of single or double precision.
@@ -351,17 +356,12 @@ def _side(numbers: BlockValues, finite: Mask) -> ExactSideSums:
         side = _finite_side(values, CentredValues(values, _largest(ends)), ends)
     everything = numbers.values()
     nans, infs = np.isnan(everything), np.isinf(everything)
-    return ExactSideSums(
-        side.finite,
-        side.total,
-        side.squares,
-        side.minimum,
-        side.maximum,
-        int(np.count_nonzero(nans)),
-        int(np.count_nonzero(everything == np.inf)),
-        int(np.count_nonzero(everything == -np.inf)),
-        _first_true(nans),
-        _first_true(infs),
+    return side._replace(
+        nans=int(np.count_nonzero(nans)),
+        positive_infs=int(np.count_nonzero(everything == np.inf)),
+        negative_infs=int(np.count_nonzero(everything == -np.inf)),
+        first_nan=_first_true(nans),
+        first_inf=_first_true(infs),
     )
 
 

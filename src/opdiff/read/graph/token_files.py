@@ -72,16 +72,12 @@ def _select_files(group: list[Entry]) -> tuple[list[Entry], list[Entry]]:
         return group, []
     paths = {entry.path for entry in group}
     group = [entry for entry in group if entry.path.removesuffix("_min_max.npz") not in paths - {entry.path}]
-    slices = [entry for entry in group if _is_slice_data(entry)]
+    named = [(entry, entry.parsed) for entry in group]
+    slices = [entry for entry, name in named if isinstance(name, DumpName) and name.is_slice and not name.suffix]
     if len(slices) > 1:
         return slices, []
     best = max(group, key=lambda entry: (not entry.parsed.reduced and not is_statistics(entry), entry.nbytes))
     return [best], [entry for entry in group if entry is not best]
-
-
-def _is_slice_data(entry: Entry) -> bool:
-    parsed = entry.parsed
-    return isinstance(parsed, DumpName) and parsed.is_slice and not parsed.suffix
 
 
 def _ge_operator(name: str, entries: Sequence[Entry]) -> GraphOp:
@@ -187,15 +183,11 @@ def _supersedes(new: FxName, old: FxName) -> bool:
 
 
 def _fx_operator(name: str, files: dict[tuple[Slot, int, int], tuple[FxName, Entry]]) -> GraphOp:
-    ordered = sorted(files.items(), key=_argument_order) if len(files) > 1 else [*files.items()]
+    # By index and element; inputs and outputs are separated later.
+    ordered = sorted(files.items(), key=lambda item: item[0][1:])
     tensors = [_fx_tensor(name, parsed, entry) for _, (parsed, entry) in ordered]
     parsed, entry = ordered[0][1]
     return GraphOp(name, parsed.target, parsed.timestamp, entry.path, *_split_by_slot(tensors))
-
-
-def _argument_order(item: tuple[tuple[Slot, int, int], object]) -> tuple[int, int]:
-    _, index, element = item[0]
-    return index, element
 
 
 def _fx_tensor(name: str, parsed: FxName, entry: Entry) -> SideTensor:

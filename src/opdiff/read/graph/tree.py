@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from opdiff.core import filesystem
 from opdiff.core.dump import GraphKind
@@ -85,15 +85,6 @@ class GraphTree(Struct, frozen=True):
         for graphs in self.ranks.values():
             for graph in graphs:
                 yield from (folder for folders in graph.tokens.values() for folder in folders)
-
-
-class _Groups(Struct):
-    """Folders of one rank by graph and token."""
-
-    graphs: dict[tuple[int | None, str], dict[int, list[Folder]]] = field(default_factory=dict)
-
-    def add(self, key: tuple[int | None, str], token: int, folder: Folder) -> None:
-        self.graphs.setdefault(key, defaultdict(list))[token].append(folder)
 
 
 def read_graph_tree(root: str, map_jobs: MapJobs = map) -> GraphTree:
@@ -206,33 +197,33 @@ def _by_rank(folders: Iterable[Folder], kind: GraphKind, *, has_ranks: bool) -> 
 
 
 def _graphs(folders: list[Folder], kind: GraphKind, notes: list[Reason]) -> tuple[GraphFolders, ...]:
-    groups = _Groups()
-    if kind is GraphKind.FX:
-        _group_fx(folders, groups)
-    else:
-        _group_ge(folders, groups, notes)
+    groups: dict[tuple[int | None, str], dict[int, list[Folder]]] = {}
+    for folder, key in _name_fx_graphs(folders) if kind is GraphKind.FX else _name_ge_graphs(folders, notes):
+        groups.setdefault(key, defaultdict(list))[folder.location.step or 0].append(folder)
     graphs = [
         GraphFolders(label, number, {token: tuple(members) for token, members in sorted(tokens.items())})
-        for (number, label), tokens in groups.graphs.items()
+        for (number, label), tokens in groups.items()
     ]
     return tuple(sorted(graphs, key=lambda graph: (graph.number is None, graph.number or 0)))
 
 
-def _group_fx(folders: list[Folder], groups: _Groups) -> None:
-    """Group by graph number; without one, the first folders of all tokens are one graph, the second ones another."""
-    by_token: dict[int, int] = defaultdict(int)
+def _name_fx_graphs(folders: list[Folder]) -> Iterator[tuple[Folder, tuple[int | None, str]]]:
+    """Yield folders with number and label of their graphs.
+
+    Without a number, the first folders of all tokens are one graph, the second ones another.
+    """
+    by_token: Counter[int] = Counter()
     for folder in folders:
-        location = folder.location
-        token = location.step or 0
-        if location.graph is not None:
-            groups.add((location.graph, f"graph {location.graph}"), token, folder)
-            continue
-        by_token[token] += 1
-        groups.add((None, f"graph folder {by_token[token]}"), token, folder)
+        graph, token = folder.location.graph, folder.location.step or 0
+        by_token[token] += graph is None
+        yield folder, (graph, f"graph folder {by_token[token]}" if graph is None else f"graph {graph}")
 
 
-def _group_ge(folders: list[Folder], groups: _Groups, notes: list[Reason]) -> None:
-    """Group by the graph number in the model name, else by model and id; of two dump times the newer one is used."""
+def _name_ge_graphs(folders: list[Folder], notes: list[Reason]) -> Iterator[tuple[Folder, tuple[int | None, str]]]:
+    """Yield folders with number and label of their graphs: by the model name, else by model and id.
+
+    Of two dump times the newer one is used.
+    """
     newest: dict[tuple[str | None, int | None, int | None, int], Folder] = {}
     for folder in folders:
         location = folder.location
@@ -249,7 +240,7 @@ def _group_ge(folders: list[Folder], groups: _Groups, notes: list[Reason]) -> No
         match = _MODEL_GRAPH.search(location.model or "")
         number = int(match[1]) if match else None
         label = f"graph {number}" if match else f"model {location.model or 'without name'}/{location.model_id or 0}"
-        groups.add((number, label), location.step or 0, folder)
+        yield folder, (number, label)
 
 
 def _texts(paths: Iterable[str]) -> tuple[GraphFile, ...]:

@@ -17,7 +17,8 @@ from opdiff.read.rules.model import Model, to_rules
 
 if TYPE_CHECKING:
     from opdiff.core.graph import RuleFile
-    from opdiff.read.rules.description import Description, ModelKind
+    from opdiff.read.rules.description import ModelKind
+    from opdiff.read.rules.model import Description
 
 
 def read_rules(path: str) -> RuleFile:

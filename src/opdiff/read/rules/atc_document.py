@@ -10,10 +10,9 @@ import math
 from typing import TYPE_CHECKING
 
 from opdiff.core.reasons import because
-from opdiff.read.rules.attribute_names import COMPRESSION_TABLES, AttributeNames
 from opdiff.read.rules.c_escapes import escape
 from opdiff.read.rules.message_fields import LENGTH, MessageError, iter_fields, iter_floats, iter_numbers, signed
-from opdiff.read.rules.model_message import parse_entries
+from opdiff.read.rules.model_message import COMPRESSION_TABLES, AttributeNames, parse_entries
 from opdiff.read.rules.model_schema import ENUMS, MESSAGES, enum_name
 
 if TYPE_CHECKING:

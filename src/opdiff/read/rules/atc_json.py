@@ -101,26 +101,18 @@ def read_atc_json(path: str) -> Model:
     Raises:
         InputError: with the position in the file, as in "Expected `int`, got `str` - at `$.graph[0].op[12].id`".
     """
-    content = _read_bytes(path)
     try:
-        document = _decode(content)
+        document = _decode(read_input(path, _MAX_BYTES))
         graphs = tuple(_graph(graph, f"$.graph[{number}]") for number, graph in enumerate(document.graph))
         return Model(_information(_STRING, document.name) or "", graphs, _model_attributes(document.attr))
+    except OSError as error:
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
     except RecursionError as error:
         raise InputError(path, because("rules.nested_too_deeply")) from error
     except msgspec.ValidationError as error:
         raise InputError(path, because("rules.not_rules", error=str(error))) from error
     except ValueError as error:
         raise InputError(path, because("rules.not_json", error=str(error))) from error
-
-
-def _read_bytes(path: str) -> bytes:
-    try:
-        return read_input(path, _MAX_BYTES)
-    except IsADirectoryError as error:
-        raise InputError(path, because("rules.directory")) from error
-    except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
 
 
 def _decode(content: bytes) -> _Document:

@@ -14,18 +14,12 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import open_input, read_input
 from opdiff.core.reasons import because
 from opdiff.read.rules import om
-
-if TYPE_CHECKING:
-    from opdiff.core.reasons import Reason
-    from opdiff.read.rules.model import OmHeader
+from opdiff.read.rules.model import Description
 
 _SNIFFED_NBYTES = 4096
 _MAX_MESSAGE_NBYTES = 2 << 30
@@ -47,14 +41,6 @@ class ModelKind(StrEnum):
     TEXT = "graph text"
     ONNX_TEXT = "graph text (ONNX)"
     MESSAGE = "model message"
-
-
-class Description(Struct, frozen=True):
-    """Serialized messages of a model (`ge.proto.ModelDef`), the header of their file, and notes about other parts."""
-
-    messages: tuple[bytes, ...]
-    header: OmHeader | None = None
-    notes: tuple[Reason, ...] = ()
 
 
 def find_kind(path: str) -> ModelKind | None:
@@ -107,21 +93,16 @@ def read_description(path: str, kind: ModelKind) -> Description:
         InputError: the file cannot be read, or has no description of a model.
     """
     if kind is ModelKind.OM:
-        content = om.read_om(path)
-        return Description(content.messages, content.header, content.notes)
+        return om.read_om(path)
     if kind is ModelKind.OM2:
         from opdiff.read.rules.om2 import read_om2
 
         return Description((read_om2(path),))
     if kind is ModelKind.MESSAGE:
         return Description((_read_message(path),))
-    if kind is ModelKind.TEXT:
-        from opdiff.read.rules.model_text import read_model_text
+    from opdiff.read.rules.model_text import read_model_text, read_onnx_text
 
-        return Description((read_model_text(path),))
-    from opdiff.read.rules.onnx_text import read_onnx_text
-
-    return Description((read_onnx_text(path),))
+    return Description((read_model_text(path) if kind is ModelKind.TEXT else read_onnx_text(path),))
 
 
 def _read_message(path: str) -> bytes:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
-from opdiff.read.rules.origin import find_origin
+from opdiff.core.graph import ModelOrigin, OutputDesc, RuleFile, RuleGraph, RuleOp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +30,13 @@ READ_ATTRIBUTES = frozenset({
     "origin_format", "origin_shape", "_fusion_origin_name", "_fusion_origin_output_index", "_parent_node_index",
     "_fx_tensor_name",
 })  # fmt: skip
+# Options whose values are names in the model, in which a slash does not separate directories.
+_NAME_OPTIONS = frozenset({
+    "--input_shape", "--input_shape_range", "--input_hint_shape", "--input_format", "--out_nodes", "--output_type",
+    "--input_fp16_nodes", "--is_input_adjust_hw_layout", "--is_output_adjust_hw_layout", "--dynamic_dims",
+    "--dynamic_image_size", "--dynamic_batch_size",
+})  # fmt: skip
+_DIRECTORIES = re.compile(r"[^=,;:]*[/\\]")
 
 
 class TensorDesc(Struct, frozen=True):
@@ -88,6 +94,14 @@ class OmHeader(Struct, frozen=True):
     models: int
     platform: str
     is_dynamic: bool
+
+
+class Description(Struct, frozen=True):
+    """Serialized messages of a model (`ge.proto.ModelDef`), the header of their file, and notes about other parts."""
+
+    messages: tuple[bytes, ...]
+    header: OmHeader | None = None
+    notes: tuple[Reason, ...] = ()
 
 
 class CompiledGraph(Struct, frozen=True):
@@ -184,3 +198,43 @@ def _strings(value: Attribute) -> tuple[str, ...]:
 
 def _without_slice(name: str) -> str:
     return re.sub("_lxslice[0-9]+", "", name) if "_lxslice" in name else name
+
+
+# How a model was compiled
+
+
+def find_origin(model: Model) -> ModelOrigin:
+    """Return how a model was compiled, as far as its attributes say."""
+    attributes = model.attributes
+    return ModelOrigin(
+        model.name,
+        split_command_line(_string(attributes, "atc_cmdline")),
+        _string(attributes, "framework_type"),
+        _string(attributes, "atc_version"),
+        _string(attributes, "opp_version"),
+        _string(attributes, "soc_version"),
+        model.header.platform if model.header is not None else "",
+    )
+
+
+def split_command_line(text: str) -> tuple[str, ...]:
+    """Return the arguments of a command line; of paths, which are those of another machine, only the last part."""
+    if not text:
+        return ()
+    import shlex
+
+    try:
+        arguments = shlex.split(text)
+    except ValueError:
+        arguments = text.split()
+    found: list[str] = []
+    for argument in arguments:
+        earlier = found[-1] if found else ""
+        option = argument.partition("=")[0] if argument.startswith("-") else earlier
+        found.append(argument if option in _NAME_OPTIONS else _DIRECTORIES.sub("", argument))
+    return tuple(found)
+
+
+def _string(attributes: Mapping[str, Attribute], name: str) -> str:
+    value = attributes.get(name)
+    return value if isinstance(value, str) else ""

@@ -13,12 +13,10 @@ from msgspec import Struct
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import open_input, size_of
 from opdiff.core.reasons import because
-from opdiff.read.rules.model import OmHeader
+from opdiff.read.rules.model import Description, OmHeader
 
 if TYPE_CHECKING:
     from typing import BinaryIO
-
-    from opdiff.core.reasons import Reason
 
 MAGIC = b"IMOD"
 HEADER_NBYTES = 256
@@ -39,16 +37,8 @@ class Partition(Struct, frozen=True):
     nbytes: int
 
 
-class OmContent(Struct, frozen=True):
-    """Content of an offline model: its header, the messages that describe it, and notes about other parts."""
-
-    header: OmHeader
-    messages: tuple[bytes, ...]
-    notes: tuple[Reason, ...] = ()
-
-
-def read_om(path: str) -> OmContent:
-    """Return the header of an offline model, and the messages that describe its graphs.
+def read_om(path: str) -> Description:
+    """Return the messages that describe the graphs of an offline model, and its header.
 
     Raises:
         InputError: the file cannot be read, is damaged, encrypted, or of a kind that has no description.
@@ -60,7 +50,7 @@ def read_om(path: str) -> OmContent:
         raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
 
 
-def _read_content(file: BinaryIO, path: str, start: int, end: int, *, is_inner: bool = False) -> OmContent:
+def _read_content(file: BinaryIO, path: str, start: int, end: int, *, is_inner: bool = False) -> Description:
     """Read the model whose header begins at `start`; a bundle holds several, each with a header of its own."""
     header = read_header(file, path, start, end)
     if is_inner and header.model_type == _BUNDLE:
@@ -73,15 +63,15 @@ def _read_content(file: BinaryIO, path: str, start: int, end: int, *, is_inner: 
         kinds = ", ".join(str(part.kind) for part in partitions) or "none"
         raise InputError(path, because("rules.no_description", kinds=kinds))
     notes = (because("read.flow_model"),) if header.model_type == _FLOW else ()
-    return OmContent(header, (_read_message(file, path, described),), notes)
+    return Description((_read_message(file, path, described),), header, notes)
 
 
-def _read_bundle(file: BinaryIO, path: str, header: OmHeader, parts: list[Partition]) -> OmContent:
+def _read_bundle(file: BinaryIO, path: str, header: OmHeader, parts: list[Partition]) -> Description:
     if not parts:
         raise InputError(path, because("rules.empty_bundle"))
     contents = [_read_content(file, path, part.offset, part.offset + part.nbytes, is_inner=True) for part in parts]
     messages = tuple(message for content in contents for message in content.messages)
-    return OmContent(header, messages, (because("read.bundle", count=len(parts)),))
+    return Description(messages, header, (because("read.bundle", count=len(parts)),))
 
 
 def _read_message(file: BinaryIO, path: str, part: Partition) -> bytes:
@@ -120,8 +110,9 @@ def read_header(file: BinaryIO, path: str, start: int, end: int) -> OmHeader:
     if models > _MAX_MODELS:
         raise InputError(path, because("rules.too_many_models", count=models))
     platform = data[156:176] if is_first else data[160:180]
+    written_by = platform.split(b"\0")[0].decode("ascii", errors="replace")
     is_large = bool(long_length) or model_type == _FLOW
-    return OmHeader(1 if is_first else 2, nbytes, is_large, model_type, models, _zero_ended(platform), bool(data[193]))
+    return OmHeader(1 if is_first else 2, nbytes, is_large, model_type, models, written_by, bool(data[193]))
 
 
 def _check_length(path: str, nbytes: int, there: int, model_type: int) -> None:
@@ -130,10 +121,6 @@ def _check_length(path: str, nbytes: int, there: int, model_type: int) -> None:
     if wanted != there:
         code = "rules.om_cut_off" if there < wanted else "rules.om_too_long"
         raise InputError(path, because(code, stated=wanted, nbytes=there))
-
-
-def _zero_ended(data: bytes) -> str:
-    return data.split(b"\0")[0].decode("ascii", errors="replace")
 
 
 def _read_table(file: BinaryIO, path: str, start: int, end: int, *, large: bool) -> tuple[Partition, ...]:

@@ -10,14 +10,13 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import open_input
 from opdiff.core.reasons import because
-from opdiff.read.rules.message_writer import FieldError, encode
-from opdiff.read.rules.model_schema import MESSAGES
+from opdiff.read.rules.model_schema import MESSAGES, FieldError, encode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from zipfile import ZipInfo
 
-    from opdiff.read.rules.message_writer import Tree
+    from opdiff.read.rules.model_schema import Tree
 
 _MAX_MEMBERS = 100_000
 _MAX_MEMBER_NBYTES = 1 << 30

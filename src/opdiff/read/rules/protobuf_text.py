@@ -100,10 +100,13 @@ class _Reader:
         elif kind == "word" and not (self._has_colon or self._in_list):
             self._name = token
         else:
-            value = _unquoted(token, keep_bytes=self._name == BYTES_FIELD) if kind == "text" else token
-            if kind == "text" and (len(token) < 2 or token[-1] != token[0]):
-                self._problems[because("read.open_quote")] = None
-            yield from self._value(value)
+            yield from self._value(self._unquoted(token) if kind == "text" else token)
+
+    def _unquoted(self, token: str) -> str:
+        if len(token) < 2 or token[-1] != token[0]:
+            self._problems[because("read.open_quote")] = None
+        errors = "surrogateescape" if self._name == BYTES_FIELD else "replace"
+        return unescape(token[1:].removesuffix(token[0]), errors)
 
     def _mark(self, sign: str) -> None:
         if sign == ":":
@@ -151,7 +154,3 @@ class _Reader:
             values[-1] += value
         else:
             values.append(value)
-
-
-def _unquoted(token: str, *, keep_bytes: bool = False) -> str:
-    return unescape(token[1:].removesuffix(token[0]), errors="surrogateescape" if keep_bytes else "replace")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from opdiff.align.strided import align_strided
+from opdiff.align.pairs import align_strided
 from opdiff.core.errors import OpdiffError
 from opdiff.core.source import MAX_RANK, FileRange
 from opdiff.core.strides import SplitAxis

@@ -71,7 +71,7 @@ def _listing_workers(options: CompareOptions) -> int:
 
 def _read_ranks(options: CompareOptions, token_reader: _TokenReader) -> Inputs:
     """Find the graphs and tokens of ranks whose directories a table has."""
-    from opdiff.read.graph.rank_table import read_rank_table
+    from opdiff.read.declarations import read_rank_table
 
     table = read_rank_table(options.ranks)
     chosen = {rank: sides for rank, sides in table.items() if options.rank in (None, rank)}

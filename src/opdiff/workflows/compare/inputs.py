@@ -212,7 +212,7 @@ def _skipped_file_notes(target: Dump, golden: Dump) -> tuple[Reason, ...]:
 def _manual_pairs(options: CompareOptions) -> tuple[ManualPair, ...]:
     if not options.pairs:
         return ()
-    from opdiff.read.rules.manual_pairs import read_pairs
+    from opdiff.read.declarations import read_pairs
 
     return read_pairs(options.pairs)
 

@@ -138,9 +138,8 @@ def reason_of(error: OpdiffError | MemoryError) -> Reason:
 
 def _measure_data(job: Job) -> Row:
     from opdiff.align.pairs import align_pair
-    from opdiff.measure.divergence import measure_kl
     from opdiff.measure.reference.blocks import measure
-    from opdiff.measure.reference.graph_blocks import graph_sums
+    from opdiff.measure.reference.second_pass import graph_sums, measure_kl
 
     pairing = job.pairing
     for name, side in (("target", pairing.target), ("golden", pairing.golden)):
@@ -315,7 +314,7 @@ def _logical(tensor: Tensor) -> tuple[AnyArray, Reason | None]:
 
 
 def _measure_checksums(job: Job) -> Row:
-    from opdiff.measure.checksum import crc32
+    from opdiff.measure.tensor_stats import crc32
 
     row, arrays = paired_row(job.pairing, job.data_mode), _aligned_codes(job.pairing)
     sides: list[SideInfo] = []

@@ -172,7 +172,7 @@ def _is_small(pairing: Pairing) -> bool:
 
 def _is_read_in_place(pairing: Pairing, custom: Conversions | None) -> bool:
     """Return whether single elements can be read without loading or fetching whole tensors."""
-    from opdiff.align.strided import align_strided
+    from opdiff.align.pairs import align_strided
 
     sources = pairing.target.data.source, pairing.golden.data.source
     is_local = all(isinstance(source, FileRange) and not is_remote(source.path) for source in sources)

@@ -79,7 +79,7 @@ def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> list[int]:
 
 def _examine(pairing: Pairing, shape: Shape, custom: Conversions | None) -> _Examined | None:
     """Return the errors along every axis; `None` if the tensors cannot be read, or are too large to be loaded."""
-    from opdiff.measure.kernel.slices import measure_slices
+    from opdiff.measure.kernel.results import measure_slices
     from opdiff.measure.slices import choose_sample, slice_axes
 
     aligned = native_job(pairing) if custom is None and native.find_library() else None

@@ -65,7 +65,7 @@ class Shards(Struct, frozen=True):
         """
         if option == AUTOMATIC:
             return cls(tuple(ranks), ShardRules())
-        from opdiff.read.rules.shards import read_shards
+        from opdiff.read.declarations import read_shards
 
         rules = read_shards(option)
         missing = [rank for rank in rules.ranks if rank not in ranks]

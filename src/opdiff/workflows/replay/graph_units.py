@@ -10,7 +10,7 @@ from opdiff.core import filesystem
 from opdiff.core.dump import GraphKind, Unit
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.read.graph.rank_table import read_rank_table
+from opdiff.read.declarations import read_rank_table
 from opdiff.read.graph.tree import read_graph_tree
 from opdiff.workflows.compare.graph_units import GraphTexts, RankPair, as_rank, find_units
 

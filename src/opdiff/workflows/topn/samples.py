@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from opdiff.align.element_reader import open_logical
-from opdiff.align.strided import strides_in_nd
+from opdiff.align.pairs import strides_in_nd
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind

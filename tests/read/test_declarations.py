@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from opdiff.core.errors import InputError
-from opdiff.read.rules.manual_pairs import read_pairs
+from opdiff.read.declarations import read_pairs
 
 if TYPE_CHECKING:
     from pathlib import Path
