@@ -22,7 +22,7 @@ from opdiff.report.flat import flat_table, iter_flat_tables
 from opdiff.report.junit_xml import write_junit
 from opdiff.report.model_explorer import write_model_explorer
 from opdiff.report.parquet_table import write_parquet
-from opdiff.report.sparkline import sparkline
+from opdiff.report.curve import sparkline
 from opdiff.report.workbook import write_workbook
 
 if TYPE_CHECKING:

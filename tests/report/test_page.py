@@ -15,8 +15,7 @@ import pytest
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import Language, Reason, because, catalogue, quoted, render, template
 from opdiff.report.html_page import PAGE
-from opdiff.report.page_reasons import ReasonEncoder
-from opdiff.report.page_text import page_text
+from opdiff.report.page_text import ReasonEncoder, page_text
 
 ROOT = Path(__file__).parent.parent.parent
 WEB = ROOT / "web"

@@ -30,7 +30,7 @@ def styled(line: SummaryLine) -> str:
 
 def curve_lines(comparison: Comparison, language: Language) -> tuple[str, ...]:
     """Return the accuracy along the execution; nothing where the characters for it cannot be shown."""
-    from opdiff.report.sparkline import sparkline
+    from opdiff.report.curve import sparkline
 
     # A progress bar stands in for standard output, and does not tell the encoding.
     encoding = sys.stdout.encoding or (sys.__stdout__.encoding if sys.__stdout__ else "")

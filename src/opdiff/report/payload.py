@@ -1,4 +1,4 @@
-"""Data of a comparison for the HTML page. web/src/data.ts reads it."""
+"""Data of a comparison for the HTML page. web/src/data.ts reads it, and web/src/pictures/data.ts the pictures."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from opdiff.core.comparison import Mode
 from opdiff.core.judgement import LEVELS, Agreement, Level, Outcome
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 from opdiff.core.next_command import next_command
+from opdiff.core.pictures import MAX_CODE
 from opdiff.core.reasons import because
-from opdiff.report.graph_payload import pack_graph_mode, pack_networks
-from opdiff.report.network_payload import pack_nodes
+from opdiff.report.network_payload import pack_graph_mode, pack_networks, pack_nodes
 from opdiff.report.packing import Packer
 from opdiff.report.page_text import page_text
 from opdiff.report.parts import PartWriter, part_reference, row_parts
-from opdiff.report.picture_payload import pack_picture
 from opdiff.report.row_payload import pack_rows
 from opdiff.report.row_summary import RowSummary, summarize
 from opdiff.report.summary_text import first_bad_operator
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison, GraphNode, Profile, Side
     from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.judgement import Finding, Judgement
+    from opdiff.core.pictures import Frame, TensorPicture
     from opdiff.core.reasons import Reason
     from opdiff.report.changes import Changes
     from opdiff.report.packing import Text
@@ -73,13 +73,13 @@ class PagePayload:
             "graph": pack_nodes(_offline_nodes(comparison), packer),
             "profiles": [_profile(profile, packer) for profile in comparison.profiles],
             "explanations": [_explanation(facts, packer) for facts in comparison.error_facts if facts.explanations],
-            "pictures": [pack_picture(picture, packer) for picture in comparison.pictures],
+            "pictures": [_picture(picture, packer) for picture in comparison.pictures],
         }
         if start is not None:
             self._document["start"] = start
         if changes is not None:
             self._document["changes"] = _changes(changes, packer)
-        self._networks = pack_networks(comparison, packer) if comparison.mode is Mode.GRAPH else None
+        self._networks = pack_networks(comparison.graphs, packer) if comparison.mode is Mode.GRAPH else None
         self._summary = RowSummary(comparison.judgement.findings)
 
     def blocks(self) -> PartWriter:
@@ -214,3 +214,39 @@ def _changes(changes: Changes, packer: Packer) -> dict[str, Any]:
 
 def _finite(share: float | None) -> float | None:
     return share if share is not None and abs(share) < float("inf") else None
+
+
+def _picture(picture: TensorPicture, packer: Packer) -> dict[str, Any]:
+    """Return a picture; its arrays are added to the packer."""
+    return {
+        "row": picture.row,
+        "shape": picture.shape,
+        "labels": page_text(picture.labels),
+        "axes": picture.axes,
+        "extents": picture.extents,
+        "cell": picture.cell,
+        "low": picture.low,
+        "high": picture.high,
+        "lowError": picture.low_error,
+        "highError": picture.high_error,
+        "maxCode": MAX_CODE,
+        "overall": packer.codes(picture.overall),
+        "frames": [_frame(frame, packer) for frame in picture.frames],
+        "frameCount": picture.frame_count,
+        "goldenCounts": packer.integers(picture.golden_counts),
+        "targetCounts": packer.integers(picture.target_counts),
+        "density": packer.integers(picture.density),
+        "outside": picture.outside,
+        "notFinite": picture.not_finite,
+        "sampledShare": picture.sampled_share,
+    }
+
+
+def _frame(frame: Frame, packer: Packer) -> dict[str, Any]:
+    return {
+        "index": frame.index,
+        "share": frame.share,
+        "golden": packer.codes(frame.golden),
+        "target": packer.codes(frame.target),
+        "error": packer.codes(frame.error),
+    }
