@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from command_line import run
-from opdiff.cli.completion import SCRIPTS, describe_commands
+from opdiff.cli.cmd_completion import SCRIPTS, describe_commands
 from opdiff.cli.parsers import COMMANDS
 
 if TYPE_CHECKING:

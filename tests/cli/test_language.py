@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from command_line import run
 from opdiff.cli import main
 from opdiff.cli.cmd_topn import Gate
+from opdiff.cli.language import choose_language
 from opdiff.core.reasons import Language, quoted
 from opdiff.report.columns import columns_of
 from opdiff.report.summary_text import sentence_lines
@@ -94,8 +96,10 @@ def test_results_of_samples_are_chinese_throughout(folder: Path, capsys: pytest.
 
 @pytest.mark.parametrize("gate", [Gate("wrong"), Gate("suspicious"), Gate(limit=0.005)])
 def test_gates_of_samples_are_chinese(gate: Gate) -> None:
-    assert gate.sentence(Language.ENGLISH).startswith("gate violated: the ")
-    assert english_in(gate.sentence(Language.CHINESE)) == []
+    assert gate.sentence().startswith("gate violated: the ")
+    context = copy_context()
+    context.run(choose_language, ["--lang", "zh"])
+    assert english_in(context.run(gate.sentence)) == []
 
 
 def test_no_line_begins_with_closing_or_ends_with_opening_punctuation() -> None:

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from command_line import run
 from made_reports import BAD, GOOD, OFF, judged_comparison, not_compared, row
 from opdiff import __version__
-from opdiff.cli.style import curve_lines, styled
-from opdiff.core.reasons import Language, quoted
+from opdiff.cli.compare_text import curve_lines, styled
+from opdiff.core.reasons import quoted
 from opdiff.report.saved_json import load, save
 from opdiff.report.summary_text import SummaryLine, Tone
 from opdiff.sample import write_sample
@@ -293,9 +293,9 @@ def test_curve_needs_an_encoding_with_its_characters(monkeypatch: pytest.MonkeyP
     made = judged_comparison(row("a"), row("b", **BAD))
     monkeypatch.setattr("sys.stdout", Terminal())
     monkeypatch.setenv("NO_COLOR", "1")
-    assert curve_lines(made, Language.ENGLISH) == ("curve: ▅█",)
+    assert curve_lines(made) == ("curve: ▅█",)
     monkeypatch.setattr(Terminal, "encoding", "ascii")
-    assert curve_lines(made, Language.ENGLISH) == ()
+    assert curve_lines(made) == ()
 
 
 def test_reports_and_answer_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from command_line import COMMAND, run, run_outside
 from dump_files import TIME, add, dump, tensor
 from opdiff.cli import cmd_inspect
-from opdiff.cli.terminal import Progress, columns, counted, json_text, table, wrapped
+from opdiff.cli.terminal import Progress, columns, json_text, table, wrapped
 from opdiff.core.formatting import printable, size
 from opdiff.report.columns import columns_of
 from opdiff.sample import write_sample
@@ -65,10 +65,6 @@ def test_printable(text: str, shown: str) -> None:
 )  # fmt: skip
 def test_size(nbytes: int, shown: str) -> None:
     assert size(nbytes) == shown
-
-
-def test_counted() -> None:
-    assert [counted(number, "file") for number in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
 
 
 def test_json_is_standard() -> None:

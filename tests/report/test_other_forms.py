@@ -18,11 +18,11 @@ from made_comparisons import comparisons
 from made_reports import BAD, OFF, judged_comparison, many_tokens, not_compared, row, with_judgement
 from opdiff.core.judgement import Judgement, Level, Verdict
 from opdiff.core.reasons import quoted
+from opdiff.report.curve import sparkline
 from opdiff.report.flat import flat_table, iter_flat_tables
 from opdiff.report.junit_xml import write_junit
 from opdiff.report.model_explorer import write_model_explorer
 from opdiff.report.parquet_table import write_parquet
-from opdiff.report.curve import sparkline
 from opdiff.report.workbook import write_workbook
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ def test_parquet_has_types_nulls_and_nans(tmp_path: Path) -> None:
 @pytest.mark.parametrize("made", [SOME, many_tokens(2, 2, 3), judged_comparison()], ids=["offline", "graph", "no rows"])
 def test_parts_of_a_table_make_the_whole(made: Comparison) -> None:
     parts, whole = list(iter_flat_tables(made, 2)), flat_table(made)
-    assert {part.names for part in parts} == {whole.names}
-    joined = [[value for part in parts for value in part.columns[number]] for number in range(len(whole.names))]
-    assert repr(joined) == repr([list(column) for column in whole.columns])
-    assert max(len(part.columns[0]) for part in parts) <= 2
+    assert {tuple(part) for part in parts} == {tuple(whole)}
+    joined = {name: [value for part in parts for value in part[name]] for name in whole}
+    assert repr(joined) == repr({name: list(column) for name, column in whole.items()})
+    assert max(len(part["level"]) for part in parts) <= 2
 
 
 def test_long_tables_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

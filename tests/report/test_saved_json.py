@@ -24,9 +24,8 @@ from opdiff.core.reasons import because, quoted
 from opdiff.report import parts
 from opdiff.report.html_page import write_html
 from opdiff.report.packed_columns import pack_columns
-from opdiff.report.saved_json import load, save
+from opdiff.report.saved_json import load, pack_pictures, save
 from opdiff.report.saved_json_v1 import load_v1
-from opdiff.report.saved_pictures import pack_pictures
 from opdiff.workflows.compare.saved import load_saved
 
 V1 = Path(__file__).parent / "saved_v1"

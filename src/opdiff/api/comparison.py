@@ -174,8 +174,7 @@ class Comparison:
         """Return the rows as a `pandas.DataFrame`, one column for each number; needs pandas."""
         import pandas as pd
 
-        table = flat_table(self.values)
-        return pd.DataFrame(dict(zip(table.names, table.columns, strict=True)))
+        return pd.DataFrame(flat_table(self.values))
 
 
 def _names(row: core.Row) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from opdiff.cli.arguments import (
     require_paths,
 )
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
-from opdiff.cli.language import said
+from opdiff.cli.language import language, said
 from opdiff.cli.model_options import add_model, require_model, with_model
 from opdiff.cli.report_options import (
     add_gate,
@@ -38,9 +38,12 @@ from opdiff.cli.report_options import (
     print_refused,
     write_answer,
 )
+from opdiff.cli.terminal import Progress, note_owner, open_page, write_document
 from opdiff.core import filesystem
-from opdiff.core.errors import UsageError
-from opdiff.core.reasons import Reason, because
+from opdiff.core.atomic_file import make_folder, require_writable
+from opdiff.core.errors import InputError, UsageError
+from opdiff.core.formatting import printable
+from opdiff.core.reasons import Reason, because, render
 
 if TYPE_CHECKING:
     import argparse
@@ -175,8 +178,6 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and return the exit code."""
-    from opdiff.cli.terminal import note_owner
-    from opdiff.core.atomic_file import make_folder, require_writable
     from opdiff.core.comparison import Mode
     from opdiff.workflows.compare.options import choose_mode
 
@@ -239,7 +240,6 @@ def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
 
 
 def _run_mapping(options: CompareOptions) -> int:
-    from opdiff.core.formatting import printable
     from opdiff.core.pairing import Pairing
     from opdiff.workflows.compare.inputs import ComparisonProblem
     from opdiff.workflows.compare.outputs import write_pairs
@@ -258,13 +258,11 @@ def _run_mapping(options: CompareOptions) -> int:
 def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
     """Compare, write and summarise every result, and return the exit code."""
     from opdiff.core.comparison import Mode
-    from opdiff.core.errors import InputError
 
     try:
         return _compare_and_report(options, messages)
     except InputError as error:
         if messages.answer:
-            from opdiff.cli.terminal import write_document
             from opdiff.report.answer_json import encode_answer, make_failure
 
             failure = make_failure(options.mode or Mode.OFFLINE, str(error))
@@ -273,9 +271,6 @@ def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int
 
 
 def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
-    from opdiff.cli.terminal import Progress, open_page
-    from opdiff.core.formatting import printable
-    from opdiff.core.reasons import Language, because, render
     from opdiff.workflows.compare.inputs import ComparisonProblem
     from opdiff.workflows.compare.pipeline import compare_and_write
 
@@ -284,17 +279,18 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
     pages: list[str] = []
     # If the answer goes to standard output, nothing else does.
     stream = sys.stderr if messages.answer == "-" else sys.stdout
-    language = Language(messages.language)
-    with Progress(render(because("report.comparing"), language), quiet=messages.quiet, in_bytes=True) as progress:
+    # Another thread, which reports the progress of replays, does not have the choice of the language.
+    chosen = language()
+    with Progress(said("report.comparing"), quiet=messages.quiet, in_bytes=True) as progress:
 
         def on_replay_progress(done: int, total: int, left: float) -> None:
             time = None if left == inf else because("report.seconds_left", seconds=left)
-            progress.describe(render(because("report.replaying_suspects", done=done, total=total, left=time), language))
+            progress.describe(render(because("report.replaying_suspects", done=done, total=total, left=time), chosen))
 
         for result in compare_and_write(options, progress.reach, progress.show_workers, on_replay_progress):
             if isinstance(result, ComparisonProblem):
-                reason = because("report.run_not_compared", path=result.path, reason=result.reason)
-                progress.say(printable(render(reason, language)), stream)
+                told = said("report.run_not_compared", path=result.path, reason=result.reason)
+                progress.say(printable(told), stream)
                 continue
             outcome, files = result
             if messages.answer:
@@ -307,7 +303,7 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
             refused = messages.gate.refused(outcome.comparison) if messages.gate else ()
             if messages.gate and refused:
                 is_hit = True
-                print_refused(messages.gate, refused, messages.language)
+                print_refused(messages.gate, refused)
             is_misfit = is_misfit or outcome.comparison.judgement.misfit is not None
             compared += any(row.is_compared for row in outcome.comparison.rows)
             defects += len(outcome.defects)

@@ -6,7 +6,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from opdiff.cli.language import in_language, language, said
+from opdiff.cli.language import in_language, said
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
 
@@ -87,7 +87,7 @@ def _run_torchair(directory: str, *, force: bool) -> int:
     print(f"\n== {said('cli.comparison')} ==")
     result = os.path.join(directory, "result")
     options = CompareOptions(sample.target, sample.golden, output=result, mode=Mode.GRAPH)
-    code = compare_and_report(options, MessageOptions(language=language()))
+    code = compare_and_report(options, MessageOptions())
     print(f"\n{said('cli.graph_fault', token=FAULTY_TOKEN, name=FAULTY_OPERATOR)}")
     sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.fusion_off)}"
     print(f"\n{said('cli.try_next', command=f'opdiff compare {sides} --mode torchair')}")
@@ -111,7 +111,7 @@ def _run_stages(directory: str, fault: str, *, force: bool) -> int:
         folders, rules = [sample.original, sample.fusion_on, sample.next_version], {"-fr": sample.fusion_on_rules}
     compare = CompareOptions(output=os.path.join(directory, "result"))
     given = (rules["-fr"], rules.get("-cfr", ""), rules.get("-qfr", ""))
-    code = run_stages(StagesOptions(tuple(folders), (), *given, compare=compare), MessageOptions(language=language()))
+    code = run_stages(StagesOptions(tuple(folders), (), *given, compare=compare), MessageOptions())
     injected = STAGE_FAULTS[fault]
     told = said("cli.injected_fault", name=injected.operator, fault=injected.description)
     print(f"\n{told}")
@@ -131,4 +131,4 @@ def _compare(sample: Sample, output: str) -> int:
     from opdiff.workflows.compare.options import CompareOptions
 
     options = CompareOptions(sample.target, sample.golden, sample.rules, output=output)
-    return compare_and_report(options, MessageOptions(language=language()))
+    return compare_and_report(options, MessageOptions())

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
-    from opdiff.cli.style import styled
+    from opdiff.cli.compare_text import styled
     from opdiff.cli.terminal import write_json
     from opdiff.core.formatting import printable
     from opdiff.report.changes import find_changes

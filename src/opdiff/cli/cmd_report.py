@@ -94,7 +94,7 @@ def _exit_code(args: argparse.Namespace, comparison: Comparison) -> int:
     refused = args.fail_on.refused(comparison)
     if not refused:
         return ExitCode.OK
-    print_refused(args.fail_on, refused, args.lang)
+    print_refused(args.fail_on, refused)
     return ExitCode.GATE
 
 

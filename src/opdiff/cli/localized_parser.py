@@ -1,7 +1,8 @@
 """Argument parsers whose help and errors are in the chosen language.
 
 The English of a help text is written where its argument is added. `help_zh.json` has the Chinese of each, by the
-English one, and is read when a help in Chinese is asked for.
+English one, and is read when a help in Chinese is asked for. Messages of argparse come in English, as strings, and are
+recognized here.
 """
 
 from __future__ import annotations
@@ -28,6 +29,19 @@ _EXAMPLE = r"(?P<command>  \S.*?(?: {2,}|$))(?P<remark>.*)"
 # Columns of the terminal that a help does not use.
 _MARGIN = 2
 _CHINESE_HELP = os.path.join(os.path.dirname(__file__), "help_zh.json")
+# Messages of argparse by the code of the same sentence in the catalogue; groups are facts.
+_MESSAGES = {
+    "cli.missing_arguments": r"the following arguments are required: (?P<names>.*)",
+    "cli.one_argument_required": r"one of the arguments (?P<names>.*) is required",
+    "cli.value_expected": r"expected one argument",
+    "cli.value_or_none_expected": r"expected at most one argument",
+    "cli.values_expected": r"expected at least one argument",
+    "cli.no_value_expected": r"ignored explicit argument (?P<value>.*)",
+    "cli.invalid_choice": r"invalid choice: (?P<value>.*) \(choose from (?P<choices>.*)\)",
+    "cli.invalid_value": r"invalid (?P<type>\S*) value: (?P<value>.*)",
+    "cli.not_allowed_with": r"not allowed with argument (?P<other>.*)",
+}
+_OF_ARGUMENT = r"argument (?P<name>\S+): (?P<problem>.*)"
 
 
 class LocalizedHelp(argparse.RawDescriptionHelpFormatter):
@@ -95,8 +109,6 @@ class LocalizedParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with the usage and a message."""
-        from opdiff.cli.argument_errors import translated
-
         self.print_usage(sys.stderr)
         self.exit(ExitCode.USAGE, said("cli.argument_error", program=self.prog, message=translated(message)) + "\n")
 
@@ -121,3 +133,12 @@ def split_example(line: str) -> tuple[str, str]:
 def _chinese_line(line: str, texts: dict[str, str]) -> str:
     command, remark = split_example(line)
     return command + texts.get(help_key(remark), remark)
+
+
+def translated(message: str) -> str:
+    """Return a message of argparse in the chosen language; unchanged if it is none of the known ones."""
+    about = re.fullmatch(_OF_ARGUMENT, message, re.DOTALL)
+    if about:
+        return said("cli.of_argument", name=about["name"], problem=translated(about["problem"]))
+    found = ((code, re.fullmatch(pattern, message, re.DOTALL)) for code, pattern in _MESSAGES.items())
+    return next((said(code, **match.groupdict()) for code, match in found if match), message)

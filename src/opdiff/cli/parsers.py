@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from opdiff import __version__
 from opdiff.cli.exit_codes import SUMMARY, ExitCode
 from opdiff.cli.language import said
-from opdiff.cli.localized_parser import LocalizedHelp, LocalizedParser
+from opdiff.cli.localized_parser import LocalizedHelp, LocalizedParser, translated
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
@@ -77,8 +77,6 @@ class CommandParser(LocalizedParser):
 
     def error(self, message: str) -> NoReturn:
         """End with a message that is not buried under the usage of all options."""
-        from opdiff.cli.argument_errors import translated
-
         facts = {"program": self.prog, "message": translated(message)}
         self.exit(ExitCode.USAGE, f"{said('cli.argument_error', **facts)}\n{said('cli.see_help', program=self.prog)}\n")
 

@@ -110,11 +110,6 @@ def note_owner(folder: str) -> None:
         print(printable(f"opdiff: {said('cli.other_owner', folder=folder, owner=owner)}"), file=sys.stderr)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return `1 file`, `2 files`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def columns() -> int:
     """Return the width of the terminal; a usual one if standard output is none."""
     try:

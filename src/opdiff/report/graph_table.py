@@ -22,7 +22,7 @@ from opdiff.report.parts import PartWriter
 from opdiff.report.table import Columns, JudgedRow, JudgedRows, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from opdiff.core.comparison import Comparison, Row, SideInfo
     from opdiff.core.row_store import Run
@@ -93,7 +93,7 @@ def _table_key(rows: Row | Run) -> TableKey | None:
     return None if unit is None else TableKey(unit.rank, unit.graph, rows.data_mode)
 
 
-def graph_table(rows: Collection[JudgedRow], data_mode: DataMode) -> Table:
+def graph_table(rows: Iterable[JudgedRow], data_mode: DataMode) -> Table:
     """Return the table of rows that were compared in the same `DataMode`."""
     return Table(tuple(_columns(data_mode)), rows, full_numbers)
 

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from opdiff.core.comparison import Row, SideInfo
+    from opdiff.core.comparison import Row
     from opdiff.core.judgement import DocumentedResult, Verdict
     from opdiff.core.reasons import Reason
+    from opdiff.core.tensor_stats import TensorStats
     from opdiff.report.packing import Packer
     from opdiff.report.parts import RowPart
 
@@ -191,7 +192,7 @@ def _statistics(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
 
 def _checksums(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
     """Return CRC-32 of both sides, for rows that have at least one."""
-    pairs = [(_checksum(row.target), _checksum(row.golden)) for row in rows]
+    pairs = [(_checksum(row.target_stats), _checksum(row.golden_stats)) for row in rows]
     found = [(number, *pair) for number, pair in enumerate(pairs) if any(pair)]
     return {
         "rows": packer.integers([number for number, _, _ in found]),
@@ -200,5 +201,5 @@ def _checksums(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
     }
 
 
-def _checksum(side: SideInfo | None) -> str:
-    return side.stats.crc32 if side and side.stats else ""
+def _checksum(stats: TensorStats | None) -> str:
+    return stats.crc32 if stats else ""

@@ -83,11 +83,6 @@ def make_stages_answer(chain: Chain) -> StagesAnswer:
     )
 
 
-def encode_stages(answer: StagesAnswer) -> bytes:
-    """Return the JSON document; numbers that are not finite are null."""
-    return msgspec.json.encode(answer) + b"\n"
-
-
 def _stage(number: int, stage: Stage) -> StageAnswer:
     evidence = [utf8(render(reason)) for reason in stage.evidence]
     rules = utf8(stage.rules) or None

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from opdiff.report.cells import columns_of_rows, write_table
-from opdiff.report.file_names import topn_file_name, write_new
+from opdiff.report.file_names import timed_file_name, write_new
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,9 @@ _TITLES = (
 def write_samples(result: TopnResult, folder: str) -> str:
     """Write a new CSV file with a row for each sample, and return its path."""
     parts = columns_of_rows(tuple(_cells(sample)) for sample in result.scored.results())
-    return write_new(folder, topn_file_name(time.localtime()), partial(write_table, titles=_TITLES, parts=parts))
+    return write_new(
+        folder, timed_file_name("topn", time.localtime()), partial(write_table, titles=_TITLES, parts=parts)
+    )
 
 
 def _cells(sample: SampleResult) -> Iterator[Cell]:
