@@ -27,7 +27,7 @@ from opdiff.cli.arguments import (
     require_paths,
 )
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
-from opdiff.cli.language import language, said
+from opdiff.cli.language import said
 from opdiff.cli.model_options import add_model, require_model, with_model
 from opdiff.cli.report_options import (
     add_gate,
@@ -41,9 +41,11 @@ from opdiff.cli.report_options import (
 from opdiff.cli.terminal import Progress, note_owner, open_page, write_document
 from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, require_writable
+from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.formatting import printable
-from opdiff.core.reasons import Reason, because, render
+from opdiff.core.reasons import Reason, because
+from opdiff.report import find_forms
 
 if TYPE_CHECKING:
     import argparse
@@ -84,7 +86,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_graph_mode(parser)
     _add_single(parser)
     add_model(parser)
-    _add_judging(parser)
+    add_judging(parser)
+    parser.add_argument(
+        "--third", metavar="DIR", default="",
+        help="dump of the target with fusion off, to find the step that causes the error",
+    )  # fmt: skip
     add_gate(parser)
     parser.add_argument("--force", action="store_true", help="compare and judge even if inputs seem to be mixed up")
     add_report_options(parser)
@@ -152,16 +158,6 @@ def _add_single(parser: argparse.ArgumentParser) -> None:
     add_element_options(parser)
 
 
-def _add_judging(parser: argparse.ArgumentParser) -> None:
-    add_judging(parser)
-    parser.add_argument(
-        "--third",
-        metavar="DIR",
-        default="",
-        help="dump of the target with fusion off, to find the step that causes the error",
-    )
-
-
 def _add_work(parser: argparse.ArgumentParser) -> None:
     add_jobs(parser)
     parser.add_argument(
@@ -170,15 +166,13 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     add_cache(parser)
     add_cluster(parser)
     parser.add_argument(
-        "--resume",
-        action="store_true",
+        "--resume", action="store_true",
         help="save finished results, and continue an interrupted run with its output directory",
-    )
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and return the exit code."""
-    from opdiff.core.comparison import Mode
     from opdiff.workflows.compare.options import choose_mode
 
     options = _options(args, *_sides(args))
@@ -200,9 +194,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_mode(args: argparse.Namespace, options: CompareOptions) -> None:
-    from opdiff.core.comparison import Mode
-    from opdiff.report import find_forms
-
     find_forms(options.reports, options.mode)
     if args.json and filesystem.isdir(options.fusion_rules):
         raise UsageError(because("cli.json_of_one_comparison"))
@@ -257,8 +248,6 @@ def _run_mapping(options: CompareOptions) -> int:
 
 def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
     """Compare, write and summarise every result, and return the exit code."""
-    from opdiff.core.comparison import Mode
-
     try:
         return _compare_and_report(options, messages)
     except InputError as error:
@@ -279,13 +268,11 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
     pages: list[str] = []
     # If the answer goes to standard output, nothing else does.
     stream = sys.stderr if messages.answer == "-" else sys.stdout
-    # Another thread, which reports the progress of replays, does not have the choice of the language.
-    chosen = language()
     with Progress(said("report.comparing"), quiet=messages.quiet, in_bytes=True) as progress:
 
         def on_replay_progress(done: int, total: int, left: float) -> None:
             time = None if left == inf else because("report.seconds_left", seconds=left)
-            progress.describe(render(because("report.replaying_suspects", done=done, total=total, left=time), chosen))
+            progress.describe(said("report.replaying_suspects", done=done, total=total, left=time))
 
         for result in compare_and_write(options, progress.reach, progress.show_workers, on_replay_progress):
             if isinstance(result, ComparisonProblem):
@@ -326,7 +313,6 @@ def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> 
 
 
 def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptions:
-    from opdiff.core.comparison import DataMode
     from opdiff.workflows.compare.options import CompareOptions
 
     return CompareOptions(

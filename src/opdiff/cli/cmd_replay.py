@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, is_on_host, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import in_language, said
-from opdiff.cli.model_options import named_shapes
+from opdiff.cli.model_options import add_replayed_model, given_shapes
 from opdiff.cli.terminal import Progress, table, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import printable
@@ -54,21 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--saved", metavar="JSON", default="", help="saved comparison whose suspects, target and rules are taken"
     )
-    parser.add_argument(
-        "-fr", "-f", "--fusion-rule-file", "--rules", metavar="FILE", default="",
-        help="rules of the target's model: offline model, JSON of ATC or graph text",
-    )  # fmt: skip
-    parser.add_argument(
-        "--model",
-        metavar="FILE",
-        default="",
-        help="original model: ONNX file, or prototxt; without it, types and attributes decide",
-    )
-    parser.add_argument("--weights", metavar="FILE", default="", help="caffemodel of a prototxt")
-    parser.add_argument(
-        "--shape", type=named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
-        help="shape of an input whose shape the model leaves open",
-    )  # fmt: skip
+    add_replayed_model(parser, "original model: ONNX file, or prototxt; without it, types and attributes decide")
     group = parser.add_argument_group("graph mode (dumps of TorchAir, without -fr)")
     for name in ("rank", "token", "graph"):
         group.add_argument(f"--{name}", type=_NUMBER, metavar="N", help=f"operators of this {name} only")
@@ -201,8 +187,8 @@ def _options(args: argparse.Namespace, comparison: Comparison | None) -> ReplayO
     operators = tuple(args.operators)
     if not operators and comparison is not None and not args.all:
         operators = suspects_of(comparison.judgement)
-    shapes = dict(pair for pairs in args.shapes for pair in pairs)
-    return ReplayOptions(host_url(target), rules, args.model, args.weights, shapes, operators, args.limits)
+    model = (args.model, args.weights, given_shapes(args))
+    return ReplayOptions(host_url(target), rules, *model, operators, args.limits)
 
 
 def _print(replays: Sequence[Replay]) -> None:

@@ -11,8 +11,12 @@ from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import said
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, print_refused, write_answer
+from opdiff.cli.terminal import open_page
 from opdiff.core.errors import UsageError
+from opdiff.core.formatting import printable
+from opdiff.core.judgement import Level
 from opdiff.core.reasons import because
+from opdiff.report import FORMS, find_forms
 
 if TYPE_CHECKING:
     import argparse
@@ -48,8 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the reports, and return the exit code."""
-    from opdiff.cli.terminal import open_page
-    from opdiff.core.formatting import printable
     from opdiff.workflows.compare.saved import load_saved, saved_files
 
     files = saved_files(args.saved)
@@ -69,7 +71,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _write_reports(args: argparse.Namespace, comparison: Comparison, saved: str) -> Iterator[str]:
     """Write the reports, and yield their paths."""
-    from opdiff.report import FORMS, find_forms
     from opdiff.report.file_names import write_new
     from opdiff.workflows.compare.saved import report_stem
 
@@ -84,8 +85,6 @@ def _write_reports(args: argparse.Namespace, comparison: Comparison, saved: str)
 
 
 def _exit_code(args: argparse.Namespace, comparison: Comparison) -> int:
-    from opdiff.core.judgement import Level
-
     if args.fail_on is None:
         return ExitCode.OK
     if all(level is Level.NOT_COMPARABLE for level, _ in comparison.judgement.marks()):

@@ -11,6 +11,9 @@ from opdiff.cli.arguments import add_custom, add_jobs, add_json, add_judging, ad
 from opdiff.cli.exit_codes import comparison_exit_code
 from opdiff.cli.language import language, said
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, message_options, print_refused
+from opdiff.cli.terminal import Progress, note_owner, open_page, write_document
+from opdiff.core.atomic_file import make_folder
+from opdiff.core.comparison import Mode
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
 
@@ -60,9 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare the stages, report, and return the exit code."""
-    from opdiff.cli.terminal import note_owner
-    from opdiff.core.atomic_file import make_folder
-
     options = _options(args)
     make_folder(options.compare.output)
     note_owner(options.compare.output)
@@ -71,7 +71,6 @@ def run(args: argparse.Namespace) -> int:
 
 def run_stages(options: StagesOptions, messages: MessageOptions) -> int:
     """Compare the stages, write and print the results, and return the exit code."""
-    from opdiff.cli.terminal import Progress, open_page, write_document
     from opdiff.report.answer_json import encode_answer
     from opdiff.report.stages_json import make_stages_answer
     from opdiff.workflows.stages.pipeline import compare_stages
@@ -132,7 +131,6 @@ def _file_lines(done: ComparedStages, output: str, messages: MessageOptions) -> 
 
 
 def _options(args: argparse.Namespace) -> StagesOptions:
-    from opdiff.core.comparison import Mode
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.stages.options import StagesOptions
 
