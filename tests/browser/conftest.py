@@ -10,13 +10,18 @@ import pytest
 
 from browser_page import Opened, find_browser
 from opdiff.cli import main
+from opdiff.report.html_page import write_html
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from playwright.sync_api import Browser
+
+    from browser_page import Open
+    from opdiff.core.comparison import Comparison
+    from opdiff.report.changes import Changes
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +90,7 @@ def graph_report(target: str, golden: str, out: Path, *options: str) -> Path:
 
 
 @pytest.fixture
-def opened(browser: Browser) -> Iterator[Callable[..., Opened]]:
+def opened(browser: Browser) -> Iterator[Open]:
     """Return a function that opens reports from disk; check at the end that none had problems."""
     found: list[Opened] = []
 
@@ -115,6 +120,17 @@ def opened(browser: Browser) -> Iterator[Callable[..., Opened]]:
 
 
 @pytest.fixture
-def demo(opened: Callable[..., Opened], demo_report: Path) -> Opened:
+def show(opened: Open, tmp_path: Path) -> Open:
+    """Return a function that writes the report of a comparison and opens it."""
+
+    def write_and_open(made: Comparison, changes: Changes | None = None, **options: str) -> Opened:
+        write_html(made, str(tmp_path / "report.html"), changes=changes)
+        return opened(tmp_path / "report.html", **options)
+
+    return write_and_open
+
+
+@pytest.fixture
+def demo(opened: Open, demo_report: Path) -> Opened:
     """The report of the sample, opened."""
     return opened(demo_report)

@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from made_reports import with_network
-from opdiff.report.html_page import write_html
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from browser_page import Opened
+    from browser_page import Open, Opened
 
 # Pixels of the canvas that are not background, by sixteenths of its width.
 _DRAWN = """() => {
@@ -28,11 +24,9 @@ _PICTURE = "() => document.querySelector('.graph-view > canvas').toDataURL()"
 
 
 @pytest.fixture
-def graph(opened: Callable[..., Opened], demo_report: Path) -> Opened:
-    report = opened(demo_report)
-    report.go("graph")
-    report.page.wait_for_selector(".graph-view[data-laid]")
-    return report
+def graph(demo: Opened) -> Opened:
+    demo.go_to_graph()
+    return demo
 
 
 def fit(report: Opened) -> None:
@@ -50,8 +44,7 @@ def test_hover_text_has_the_full_name_and_numbers(graph: Opened) -> None:
     # The operator at fault is in the middle, less the panel.
     width = graph.page.evaluate("() => document.querySelector('.graph-view').clientWidth")
     height = graph.page.evaluate("() => document.querySelector('.graph-view').clientHeight")
-    top = graph.page.locator(".graph-view").bounding_box()
-    assert top is not None
+    top = graph.box(".graph-view")
     graph.page.mouse.move((width - 300) / 2, top["y"] + height * 0.4)
     tip = graph.page.inner_text(".graph-view .tip")
     assert "context/pool" in tip
@@ -88,29 +81,21 @@ def test_escape_closes_the_panel_first(graph: Opened) -> None:
 
 
 def test_the_selected_operator_is_in_the_address(graph: Opened) -> None:
-    assert graph.page.evaluate("() => location.hash") == "#/graph/context%2Fpool"
+    assert graph.address == "graph/context%2Fpool"
     graph.page.click(".panel .look >> text=split")
-    assert graph.page.evaluate("() => location.hash") == "#/graph/split"
+    assert graph.address == "graph/split"
     graph.page.click(".top nav >> text=Overview")
     graph.go("graph/split")
     graph.page.wait_for_selector(".panel:not([hidden])")
     assert graph.page.inner_text(".panel .name.big") == "split"
 
 
-def test_networks_are_folded_until_they_can_be_read(opened: Callable[..., Opened], tmp_path: Path) -> None:
+def test_large_networks_are_folded_until_they_can_be_read_and_fill_the_window(show: Open) -> None:
     """Too many operators are bad for folding good stretches, so modules are folded by name."""
-    write_html(with_network(5000), str(tmp_path / "report.html"))
-    report = opened(tmp_path / "report.html")
+    report = show(with_network(5000))
     report.go("graph")
     report.page.wait_for_selector(".graph-view[data-laid='250']")
     assert report.page.input_value(".graph-tools select") == "scope"
-
-
-def test_five_thousand_operators_fill_the_window(opened: Callable[..., Opened], tmp_path: Path) -> None:
-    write_html(with_network(5000), str(tmp_path / "report.html"))
-    report = opened(tmp_path / "report.html")
-    report.go("graph")
-    report.page.wait_for_selector(".graph-view[data-laid]")
     report.page.select_option(".graph-tools select", "none")
     report.page.wait_for_selector(".graph-view[data-laid='5000']", timeout=5000)
     fit(report)

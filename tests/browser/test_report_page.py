@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pytest
 from msgspec.structs import replace
 
 from made_reports import FAULT, many_rows, strange_names, with_judgement
 from opdiff.core.comparison import Profile
 from opdiff.core.reasons import Language, render
 from opdiff.report.changes import find_changes
-from opdiff.report.html_page import write_html
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from browser_page import Opened
-
-
-Open = Any
+    from browser_page import Open, Opened
 
 
 def test_overview(demo: Opened) -> None:
@@ -27,30 +22,34 @@ def test_overview(demo: Opened) -> None:
     assert demo.page.title() == f"opdiff · {demo.page.inner_text('h1 .culprit')}"
     assert demo.page.locator(".legend button").count() >= 4
     assert demo.page.locator(".look, .finding").count() >= 3
+    # Constants are counted apart.
+    assert "+ 118 inputs and constants" in demo.page.inner_text(".legend")
+    assert [line for line in demo.texts(".legend button") if "not comparable" in line] == ["–\n1\nnot comparable"]  # noqa: RUF001
+    # The error along the path is above the fold.
+    demo.page.set_viewport_size({"width": 1440, "height": 820})
+    plot = demo.box(".path-plot svg >> nth=0")
+    assert plot["y"] + plot["height"] < 820
+
+
+def test_the_curve_shows_distances_and_numbers_the_findings(demo: Opened) -> None:
+    assert demo.page.input_value(".curve-card .tools select") == "relative_euclidean_distance"
+    curve, first, second, *others = (demo.page.get_attribute(".curve canvas", "aria-label") or "").split(", ")
+    assert curve == "Accuracy along the execution"
+    assert (first, second) == ("1 context/pool:output:0", "2 local/conv1local/conv1_relu:output:0")
+    assert len(others) == demo.page.locator(".finding").count() - 2
+    assert demo.texts(".key .with-dot") == ["wrong", "suspicious", "noise", "rounding", "exact"]
+    colours = demo.page.locator(".key .point").evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)")
+    assert len(set(colours)) == len(colours)
 
 
 def test_click_on_the_curve_opens_the_tensor_and_then_the_graph(demo: Opened) -> None:
-    demo.page.locator(".curve canvas").scroll_into_view_if_needed()
-    box = demo.page.locator(".curve canvas").bounding_box()
-    assert box is not None
-    # Moves along the curve until there is a point under the pointer.
-    for step in range(400):
-        demo.page.mouse.move(box["x"] + 62 + step * 3, box["y"] + 18)
-        if demo.page.locator(".tip").is_visible():
-            break
+    demo.point_at_curve()
     name = demo.page.inner_text(".tip code")
-    demo.page.mouse.down()
-    demo.page.mouse.up()
+    demo.click_here()
     assert demo.page.inner_text(".row-head h1") == name
     demo.page.click(".row-head >> text=In the graph")
     demo.page.wait_for_selector(".graph-view[data-laid]")
     assert demo.page.inner_text(".panel .name.big") == name.partition(":")[0]
-
-
-def test_the_legend_of_the_curve_has_the_colours_of_its_points(demo: Opened) -> None:
-    assert demo.texts(".key .with-dot") == ["wrong", "suspicious", "noise", "rounding", "exact"]
-    colours = demo.page.locator(".key .point").evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)")
-    assert len(set(colours)) == len(colours)
 
 
 def test_keyboard_navigation(demo: Opened) -> None:
@@ -73,10 +72,7 @@ def test_keyboard_navigation(demo: Opened) -> None:
 
 
 def test_tensor_view_is_complete(demo: Opened) -> None:
-    demo.go("table")
-    demo.page.fill(".search", "gate/conv:output:0")
-    demo.page.wait_for_timeout(300)
-    demo.page.click(".vrow >> nth=0")
+    demo.go_to_tensor("gate/conv:output:0")
     shown = demo.page.inner_text("main")
     for text in ("gate/conv:output:0", "float16", "float32", "cosine similarity", "NC1HWC0", "100 %", "[0, 3, 4, 4]"):
         assert text in shown
@@ -84,25 +80,13 @@ def test_tensor_view_is_complete(demo: Opened) -> None:
 
 
 def test_search_in_the_graph(demo: Opened) -> None:
-    demo.go("graph")
-    demo.page.wait_for_selector(".graph-view[data-laid]")
+    demo.go_to_graph()
     demo.page.keyboard.press("/")
     demo.page.keyboard.type("context/pool")
     assert demo.page.inner_text(".panel .name.big") == "context/pool"
     demo.page.click("text=Fit")
     demo.page.click(".panel >> text=Details")
     assert demo.page.inner_text(".row-head h1").startswith("context/pool")
-
-
-@pytest.mark.parametrize("view", ["", "table", "graph", "missing", "about", "row/0"])
-def test_all_views_in_chinese(opened: Open, demo_report: Path, view: str) -> None:
-    report = opened(demo_report, language="zh-CN")
-    report.go(view)
-    report.page.wait_for_timeout(100)
-    assert "概览" in report.page.inner_text(".top")
-    assert "undefined" not in report.page.inner_text("body")
-    report.page.click("text=English")
-    assert "Overview" in report.page.inner_text(".top")
 
 
 def test_no_sentence_is_left_in_english_on_the_chinese_page(opened: Open, demo_report: Path) -> None:
@@ -113,43 +97,45 @@ def test_no_sentence_is_left_in_english_on_the_chinese_page(opened: Open, demo_r
     for view in views:
         report.go(view)
         assert report.english() == [], view
+        assert "undefined" not in report.page.inner_text("body")
     report.go("missing")
     assert "规则文件没有给出" in report.page.inner_text(".reasons")
 
 
-def test_search_in_chinese(opened: Open, demo_report: Path) -> None:
+def test_language_is_switched_in_every_view_and_searched_in(opened: Open, demo_report: Path) -> None:
     report = opened(demo_report, language="zh-CN")
+    for view in ("", "table", "graph", "missing", "about", "row/0"):
+        report.go(view)
+        assert "概览" in report.page.inner_text(".top")
+        report.page.click("text=English")
+        assert "Overview" in report.page.inner_text(".top")
+        report.page.click("text=中文")
     report.go("table")
     report.page.fill(".search", "不在设备上运行")
     report.page.wait_for_timeout(400)
     assert report.page.locator(".vrow").count() > 10
 
 
-def test_the_error_of_every_channel_is_shown(opened: Open, demo_report: Path) -> None:
-    report = opened(demo_report)
-    report.go("table")
-    report.page.fill(".search", "gate/conv:output:0")
-    report.page.wait_for_timeout(300)
-    report.page.click(".vrow >> nth=0")
-    assert report.page.inner_text(".profile h2") == "Error per channel"
-    assert report.page.locator(".profile .hbar").count() == 16
-    assert report.page.locator(".profile .outlier").count() == 4
-    assert report.page.inner_text(".profile .readout").endswith("12 NaN or infinite")
-    report.page.hover(".profile .hbar >> nth=0")
-    assert report.page.inner_text(".profile .readout").startswith("C 0: RMS error 26.45, largest 89.89")
-    assert report.page.get_attribute(".profile .hbar >> nth=5", "title").startswith("C 5: ")
-    report.page.click("text=中文")
-    assert report.page.inner_text(".profile h2") == "逐通道误差"
-    report.page.click("text=深色")
-    assert report.page.locator(".profile .hbar").count() == 16
+def test_the_error_of_every_channel_is_shown(demo: Opened) -> None:
+    demo.go_to_tensor("gate/conv:output:0")
+    assert demo.page.inner_text(".profile h2") == "Error per channel"
+    assert demo.page.locator(".profile .hbar").count() == 16
+    assert demo.page.locator(".profile .outlier").count() == 4
+    assert demo.page.inner_text(".profile .readout").endswith("12 NaN or infinite")
+    demo.page.hover(".profile .hbar >> nth=0")
+    assert demo.page.inner_text(".profile .readout").startswith("C 0: RMS error 26.45, largest 89.89")
+    assert (demo.page.get_attribute(".profile .hbar >> nth=5", "title") or "").startswith("C 5: ")
+    demo.page.click("text=中文")
+    assert demo.page.inner_text(".profile h2") == "逐通道误差"
+    demo.page.click("text=深色")
+    assert demo.page.locator(".profile .hbar").count() == 16
 
 
-def test_profiles_of_other_axes_and_samples(opened: Open, tmp_path: Path) -> None:
+def test_profiles_of_other_axes_and_samples(show: Open) -> None:
     errors = (0.5, *(0.001,) * 249)
     wide = Profile(1, 1, "", 1000, 4, 0.004, errors, errors, (0,) * 250)
     made = replace(with_judgement(), profiles=(wide, replace(wide, label="W", axis=3)))
-    write_html(made, str(tmp_path / "report.html"))
-    report = opened(tmp_path / "report.html")
+    report = show(made)
     report.go("row/1")
     assert report.texts(".profile h2") == ["Error along axis 1", "Error along W"]
     where = "axis 1 (counted from 0), 1\u202f000 slices · 4 neighbours to a bar · by a sample of 0.4 % of the elements"
@@ -175,10 +161,9 @@ def test_rows_not_compared_have_reasons(demo: Opened) -> None:
     assert demo.page.locator(".reason[aria-pressed=true]").count() == 1
 
 
-def test_names_are_never_parsed_as_html(opened: Open, tmp_path: Path) -> None:
+def test_names_are_never_parsed_as_html(show: Open) -> None:
     names = ["<script>document.title='run'</script>", "=1+1", "<img src=x onerror=alert(1)>", "</script><b>x</b>"]
-    write_html(strange_names(names), str(tmp_path / "report.html"))
-    report = opened(tmp_path / "report.html")
+    report = show(strange_names(names))
     report.go("table")
     assert report.column_texts("operator") == names
     for view in ("", "graph", "row/0", "about", "missing"):
@@ -188,9 +173,8 @@ def test_names_are_never_parsed_as_html(opened: Open, tmp_path: Path) -> None:
     assert report.page.title().startswith("Not compared · opdiff · <script>")
 
 
-def test_findings_and_the_network_are_shown(opened: Open, tmp_path: Path) -> None:
-    write_html(with_judgement(), str(tmp_path / "report.html"))
-    report = opened(tmp_path / "report.html")
+def test_findings_and_the_network_are_shown(show: Open) -> None:
+    report = show(with_judgement())
     assert report.page.inner_text("h1") == "b is at fault: wrong scale"
     report.page.click("text=中文")
     assert render(FAULT.remedies[0], Language.CHINESE) in report.page.inner_text(".remedy")
@@ -221,10 +205,10 @@ def test_address_has_what_is_chosen(demo: Opened) -> None:
     distances = demo.column("distance")
     assert distances == sorted(distances, reverse=True)
     demo.page.click(".vrow >> nth=0")
-    assert demo.page.evaluate("() => location.hash").startswith("#/tensor/context%2F")
+    assert demo.address.startswith("tensor/context%2F")
     assert demo.page.title() == f"{demo.page.inner_text('.row-head h1')} · opdiff"
     demo.page.click(".row-head >> text=Back")
-    assert demo.page.evaluate("() => location.hash") == "#/table?search=context&levels=wrong&outputs=1&sort=-distance"
+    assert demo.address == "table?search=context&levels=wrong&outputs=1&sort=-distance"
 
 
 def test_every_view_has_a_title_and_starts_at_its_top(demo: Opened) -> None:
@@ -243,63 +227,26 @@ def test_tabs_lead_back_to_a_view_whose_address_was_completed(demo: Opened) -> N
     demo.go("table")
     demo.page.fill(".search", "context")
     demo.page.wait_for_timeout(300)
-    assert demo.page.evaluate("() => location.hash") == "#/table?search=context"
+    assert demo.address == "table?search=context"
     demo.page.click(".top nav >> text=Tensors")
     assert demo.page.input_value(".search") == "context"
-    assert demo.page.evaluate("() => location.hash") == "#/table?search=context"
+    assert demo.address == "table?search=context"
 
 
-def test_the_curve_starts_with_the_relative_distance_and_numbers_the_findings(demo: Opened) -> None:
-    assert demo.page.input_value(".curve-card .tools select") == "relative_euclidean_distance"
-    label = demo.page.get_attribute(".curve canvas", "aria-label")
-    assert label is not None
-    curve, first, second, *others = label.split(", ")
-    assert curve == "Accuracy along the execution"
-    assert (first, second) == ("1 context/pool:output:0", "2 local/conv1local/conv1_relu:output:0")
-    assert len(others) == demo.page.locator(".finding").count() - 2
-
-
-def test_the_error_along_the_path_is_above_the_fold(demo: Opened) -> None:
-    demo.page.set_viewport_size({"width": 1440, "height": 820})
-    plot = demo.page.locator(".path-plot svg >> nth=0").bounding_box()
-    assert plot is not None
-    assert plot["y"] + plot["height"] < 820
-
-
-def test_pictures_of_the_only_finding_are_as_large_as_those_of_several(opened: Open, tmp_path: Path) -> None:
-    write_html(with_judgement(), str(tmp_path / "report.html"))
-    report = opened(tmp_path / "report.html")
-    plot, words = (report.page.locator(f".finding {name}").bounding_box() for name in (".path-plot svg", ".words"))
-    assert plot is not None
-    assert words is not None
+def test_pictures_of_the_only_finding_are_as_large_as_those_of_several(show: Open) -> None:
+    report = show(with_judgement())
+    plot, words = report.box(".finding .path-plot svg"), report.box(".finding .words")
     assert plot["height"] < 130
     # The evidence is beside it.
     assert words["x"] > plot["x"] + plot["width"]
     report.page.set_viewport_size({"width": 400, "height": 800})
-    plot, words = (report.page.locator(f".finding {name}").bounding_box() for name in (".path-plot svg", ".words"))
-    assert plot is not None
-    assert words is not None
+    plot, words = report.box(".finding .path-plot svg"), report.box(".finding .words")
     assert words["y"] > plot["y"] + plot["height"]
 
 
-@pytest.mark.parametrize("where", ["nowhere", "tensor/none%3Aoutput%3A0", "row/99999"])
-def test_unknown_address_is_told(demo: Opened, where: str) -> None:
-    demo.go(where)
-    assert "There is no such view or tensor" in demo.page.inner_text(".notice")
-    demo.go("table")
-    assert demo.page.locator(".notice").count() == 0
-
-
-def test_constants_are_counted_apart(demo: Opened) -> None:
-    legend = demo.page.inner_text(".legend")
-    assert "+ 118 inputs and constants" in legend
-    assert [line for line in demo.texts(".legend button") if "not comparable" in line] == ["–\n1\nnot comparable"]  # noqa: RUF001
-
-
-def test_view_of_changes(opened: Open, tmp_path: Path) -> None:
+def test_view_of_changes(show: Open) -> None:
     old, new = many_rows(20, worst=0.001), many_rows(20, worst=0.5)
-    write_html(new, str(tmp_path / "report.html"), changes=find_changes(old, new))
-    report = opened(tmp_path / "report.html")
+    report = show(new, find_changes(old, new))
     assert "worse" in report.page.inner_text(".overview .changed")
     report.page.click(".top >> text=Changes")
     report.page.wait_for_selector(".vrow")
@@ -308,27 +255,24 @@ def test_view_of_changes(opened: Open, tmp_path: Path) -> None:
     assert report.page.locator(".row-head").is_visible()
 
 
-def test_proved_findings_are_marked(opened: Open, tmp_path: Path) -> None:
+def test_proved_findings_are_marked(show: Open) -> None:
     comparison = with_judgement()
     judgement = replace(comparison.judgement, findings=(replace(FAULT, is_proved=True),))
-    write_html(replace(comparison, judgement=judgement), str(tmp_path / "report.html"))
-    report = opened(tmp_path / "report.html")
+    report = show(replace(comparison, judgement=judgement))
     assert report.page.inner_text(".finding .proved") == "proved"
     assert report.page.inner_text("h1") == "b is proved to be at fault: wrong scale"
 
 
-def test_overview_says_whether_another_operator_is_at_fault(opened: Open, tmp_path: Path) -> None:
+def test_overview_says_whether_another_operator_is_at_fault(show: Open) -> None:
     new = with_judgement()
     judgement = replace(new.judgement, findings=(replace(FAULT, operator="c"),))
-    write_html(new, str(tmp_path / "report.html"), changes=find_changes(replace(new, judgement=judgement), new))
-    text = opened(tmp_path / "report.html").page.inner_text(".changed")
+    text = show(new, find_changes(replace(new, judgement=judgement), new)).page.inner_text(".changed")
     assert f"Newly at fault: {FAULT.operator}." in text
     assert "No longer at fault: c." in text
 
 
-def test_a_hundred_thousand_rows_open_and_scroll(opened: Open, tmp_path: Path) -> None:
-    write_html(many_rows(100_000), str(tmp_path / "report.html"))
-    report = opened(tmp_path / "report.html")
+def test_a_hundred_thousand_rows_open_and_scroll(show: Open) -> None:
+    report = show(many_rows(100_000))
     report.go("table?sort=index")
     report.page.wait_for_selector(".vrow")
     assert report.page.inner_text(".count") == "100\u202f000 of 100\u202f000"

@@ -43,7 +43,7 @@ def test_the_table_starts_with_the_worst(demo: Opened) -> None:
     demo.go("table")
     levels = demo.column_texts("level")
     assert "wrong" in levels[0]
-    assert demo.page.evaluate("() => location.hash") == "#/table"
+    assert demo.address == "table"
     demo.go("table?sort=index")
     assert "wrong" not in demo.column_texts("level")[0]
 
