@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from command_line import run
+from command_line import Capture, run
 from onnx_models import files_of, model, node, value, write
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def net(tmp_path: Path) -> Path:
     ],
     ids=["named", "unnamed", "unnamed, with =", "raw", "raw, unnamed shape"],
 )
-def test_inputs_and_shapes(
-    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
-) -> None:
+def test_inputs_and_shapes(net: Path, tmp_path: Path, capsys: Capture, arguments: tuple[str, ...]) -> None:
     done = run(capsys, "golden", net, *(argument.format(tmp_path) for argument in arguments), "-o", tmp_path / "g")
     assert done.code == 0, done.err
     assert done.out.startswith("3 golden files, 72 B, in ")
@@ -51,7 +49,7 @@ def test_inputs_and_shapes(
     np.testing.assert_array_equal(files_of(tmp_path / "g")["conv1.0"], -X)
 
 
-def test_the_result_as_json(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_result_as_json(net: Path, tmp_path: Path, capsys: Capture) -> None:
     done = run(capsys, "golden", net, "--random", 7, "--shape", "x:0:4,3", "-o", tmp_path / "g", "--json")
     assert done.json == {
         "folder": str(tmp_path / "g"),
@@ -79,7 +77,7 @@ def test_the_result_as_json(net: Path, tmp_path: Path, capsys: pytest.CaptureFix
     ],
 )
 def test_errors(
-    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, message: str
+    net: Path, tmp_path: Path, capsys: Capture, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     done = run(capsys, "golden", net, *arguments, "-o", tmp_path / "g")
     assert (done.code, message in done.err) == (code, True), done.err
@@ -93,7 +91,7 @@ def test_errors(
 )
 def test_without_an_engine_the_message_says_what_to_install(
     net: Path,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capture,
     monkeypatch: pytest.MonkeyPatch,
     module: str,
     model_name: str,
@@ -106,6 +104,6 @@ def test_without_an_engine_the_message_says_what_to_install(
     assert f"pip install 'opdiff[{extra}]'" in done.err
 
 
-def test_an_onnx_model_has_one_file(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_onnx_model_has_one_file(net: Path, capsys: Capture) -> None:
     done = run(capsys, "golden", net, net, "-o", net.parent / "g")
     assert (done.code, "not a prototxt" in done.err) == (3, True), done.err

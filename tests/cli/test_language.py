@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import run
+from command_line import Capture, run
 from opdiff.cli import main
 from opdiff.cli.cmd_topn import Gate
 from opdiff.cli.language import choose_language
@@ -52,9 +52,7 @@ def english_in(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("option", ["-q", "-v", "--color=never"])
-def test_a_comparison_is_chinese_throughout(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
-) -> None:
+def test_a_comparison_is_chinese_throughout(folder: Path, tmp_path: Path, capsys: Capture, option: str) -> None:
     words = ("-o", tmp_path, "--lang", "zh", "--fail-on", "wrong", "--remedies", tmp_path / "fixes", option)
     outcome = run(capsys, "compare", *sides(folder), *words)
     assert outcome.code == 1
@@ -65,9 +63,7 @@ def test_a_comparison_is_chinese_throughout(
     assert english_in(judged.out) == []
 
 
-def test_the_message_of_a_gate_has_count_and_operators(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_message_of_a_gate_has_count_and_operators(folder: Path, tmp_path: Path, capsys: Capture) -> None:
     messages = [
         run(capsys, "compare", *sides(folder), "-o", tmp_path, "--fail-on", "wrong", "--lang", language).err
         for language in ("en", "zh")
@@ -79,7 +75,7 @@ def test_the_message_of_a_gate_has_count_and_operators(
     assert messages[1].endswith(" 及另外 7 个算子的 20 个张量\n")
 
 
-def test_stages_are_chinese_throughout(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stages_are_chinese_throughout(folder: Path, tmp_path: Path, capsys: Capture) -> None:
     folders = [folder / "stages" / name for name in ("original", "offline_fusion_off", "offline")]
     rules = folder / "stages" / "rules"
     words = ("-cfr", rules / "fusion_off.json", "-fr", rules / "fusion_on.json", "-qfr", rules / "quant.json")
@@ -88,7 +84,7 @@ def test_stages_are_chinese_throughout(folder: Path, tmp_path: Path, capsys: pyt
     assert english_in(outcome.out + outcome.err) == []
 
 
-def test_results_of_samples_are_chinese_throughout(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_of_samples_are_chinese_throughout(folder: Path, capsys: Capture) -> None:
     outcome = run(capsys, "topn", *sides(folder)[:2], "--operator", "head/softmax", "--lang", "zh")
     assert outcome.code == 0
     assert english_in(outcome.out + outcome.err) == []
@@ -140,9 +136,7 @@ def commands(folder: Path, out: Path) -> dict[str, list[object]]:
 
 
 @pytest.mark.parametrize("name", list(commands(Path(), Path())))
-def test_every_command_is_chinese_throughout(
-    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_every_command_is_chinese_throughout(saved: Path, tmp_path: Path, capsys: Capture, name: str) -> None:
     outcome = run(capsys, *commands(saved, tmp_path)[name], "--lang", "zh")
     assert outcome.code in (0, 1, 2, 3)
     assert _CHINESE.search(outcome.out + outcome.err)

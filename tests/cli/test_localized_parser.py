@@ -7,7 +7,7 @@ from contextvars import copy_context
 
 import pytest
 
-from command_line import run
+from command_line import Capture, run
 from opdiff.cli.language import choose_language
 from opdiff.cli.localized_parser import LocalizedParser, chinese_help, help_key, split_example
 from opdiff.cli.parsers import COMMANDS, command_parser, overview_parser
@@ -35,9 +35,7 @@ def test_every_help_text_has_its_chinese_and_no_other_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
-def test_help_is_chinese_and_fits_80_columns(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_help_is_chinese_and_fits_80_columns(capsys: Capture, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     outcome = run(capsys, *([name] if name else []), "--help", "--lang", "zh")
     assert outcome.code == 0
@@ -67,9 +65,7 @@ def test_help_is_chinese_and_fits_80_columns(
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
 )
-def test_wrong_arguments_are_reported_in_chinese(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
-) -> None:
+def test_wrong_arguments_are_reported_in_chinese(capsys: Capture, words: tuple[str, ...], message: str) -> None:
     outcome = run(capsys, *words, "--lang", "zh")
     assert message in outcome.err
     assert outcome.code in (2, 3)
@@ -77,7 +73,7 @@ def test_wrong_arguments_are_reported_in_chinese(
     assert not _CHINESE.search(english.err)
 
 
-def test_a_group_of_which_one_is_required_is_named_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_of_which_one_is_required_is_named_in_chinese(capsys: Capture) -> None:
     parser = LocalizedParser("p")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("-a")

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import COMMAND, run, run_outside
+from command_line import COMMAND, Capture, run, run_outside
 from dump_files import TIME, add, dump, numbered, tensor
 from opdiff import __version__
 from opdiff.cli import cmd_inspect, main
@@ -23,7 +23,7 @@ from opdiff.cli.parsers import COMMANDS, command_parser
 # Help
 
 
-def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_commands(capsys: Capture) -> None:
     outcome = run(capsys, "--help")
     assert (outcome.code, outcome.err) == (0, "")
     for command in COMMANDS:
@@ -31,7 +31,7 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_help_of_a_command(capsys: Capture, command: str) -> None:
     outcome = run(capsys, command, "--help")
     assert outcome.code == 0
     assert outcome.out.startswith(f"usage: {os.path.basename(sys.argv[0])} {command} [-h]")
@@ -40,19 +40,19 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str], command: str) -> 
 
 @pytest.mark.parametrize(("columns", "width"), [("70", 68), ("130", 128), ("", 78), ("0", 78), ("wide", 78)])
 def test_help_has_the_width_that_the_environment_sets(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, columns: str, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     usage = run(capsys, "compare", "--help").out.partition("\n\n")[0]
     assert width - 12 < max(map(len, usage.splitlines())) <= width
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version(capsys: Capture) -> None:
     outcome = run(capsys, "--version")
     assert (outcome.code, outcome.out) == (0, f"opdiff {__version__}\n")
 
 
-def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_shows_the_help(capsys: Capture) -> None:
     outcome = run(capsys)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("usage: ")
@@ -73,14 +73,14 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("words", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes(capsys: pytest.CaptureFixture[str], words: str, message: str) -> None:
+def test_mistakes(capsys: Capture, words: str, message: str) -> None:
     outcome = run(capsys, *words.split())
     assert (outcome.code, outcome.out) == (2, "")
     assert f"error: {message}" in outcome.err
     assert len(outcome.err.splitlines()) == 2
 
 
-def test_long_options_may_have_underscores(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_long_options_may_have_underscores(capsys: Capture, tmp_path: Path) -> None:
     path = add(tmp_path, f"Add.a_b.1.2.{TIME}", numbered(2))
     outcome = run(capsys, "convert", f"--dump_file={path}", "--output_dir", tmp_path / "a_b", "--output_tensor=0")
     assert (outcome.code, os.listdir(tmp_path / "a_b")) == (0, [f"Add.a_b.1.2.{TIME}.output.0.npy"])
@@ -97,7 +97,7 @@ def test_one_vocabulary_of_options(name: str) -> None:
         assert "--json" not in action.option_strings or (action.nargs, action.const) == ("?", "-")
 
 
-def test_json_goes_to_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_json_goes_to_a_file(capsys: Capture, tmp_path: Path) -> None:
     path = add(tmp_path, "a")
     printed = run(capsys, "inspect", path, "--json")
     written = run(capsys, "inspect", path, "--json", tmp_path / "a.json")
@@ -106,7 +106,7 @@ def test_json_goes_to_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 
 
 @pytest.mark.parametrize("content", [b"\0dump", b'{"schema": "opdiff.comparison", '], ids=["dump", "saved comparison"])
-def test_json_replaces_no_other_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes) -> None:
+def test_json_replaces_no_other_file(capsys: Capture, tmp_path: Path, content: bytes) -> None:
     first, second = add(tmp_path, "a", content), add(tmp_path, "b", content)
     outcome = run(capsys, "convert", "--json", first, second)
     assert (outcome.code, Path(first).read_bytes()) == (2, content)
@@ -115,7 +115,7 @@ def test_json_replaces_no_other_file(capsys: pytest.CaptureFixture[str], tmp_pat
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_exit_codes_are_in_the_help_and_on_their_page(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_exit_codes_are_in_the_help_and_on_their_page(capsys: Capture, command: str) -> None:
     page = (Path(__file__).parents[2] / "docs" / "exit-codes.md").read_text()
     assert re.findall(r"^\| (\d+) \|", page, re.MULTILINE) == [str(code.value) for code in ExitCode]
     summary = run(capsys, command, "--help").out.rpartition("exit codes: ")[2]
@@ -141,7 +141,7 @@ def test_separate_process(tmp_path: Path, *, module: bool) -> None:
 
 @pytest.mark.parametrize("enabled", [True, False], ids=["on", "off"])
 def test_garbage_collector_setting_is_restored(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, enabled: bool
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, *, enabled: bool
 ) -> None:
     during: list[bool] = []
 
@@ -162,13 +162,13 @@ def test_garbage_collector_setting_is_restored(
 
 
 @pytest.mark.parametrize("arguments", [["inspect"], ["inspect", "a", "b"], ["demo", "--nonsense"], ["convert"]])
-def test_usage_errors(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+def test_usage_errors(capsys: Capture, arguments: list[str]) -> None:
     outcome = run(capsys, *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err
 
 
-def test_a_defect_shows_its_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_shows_its_traceback(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_args: object) -> int:
         raise ZeroDivisionError("an arithmetic mistake")
 
@@ -189,7 +189,7 @@ def test_a_defect_shows_its_traceback(capsys: pytest.CaptureFixture[str], monkey
     ids=["interrupt", "disk_full", "no_permission"],
 )
 def test_expected_errors_are_not_defects(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, text: str
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, text: str
 ) -> None:
     def stopped(_args: object) -> int:
         raise error
@@ -204,7 +204,7 @@ def test_expected_errors_are_not_defects(
     [(["-q"], False), ([], False), (["-q", "-v"], False), (["-q", "-vv"], True), (["-v"], True)],
     ids=["q", "plain", "q_v", "q_vv", "v"],
 )
-def test_verbosity(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], *, prints_steps: bool) -> None:
+def test_verbosity(tmp_path: Path, capsys: Capture, words: list[str], *, prints_steps: bool) -> None:
     path = add(tmp_path, "a", dump(tensor(np.ones((1, 1)))))
     outcome = run(capsys, "convert", path, "-f", "NCHW", "-out", tmp_path / "out", *words)
     assert (outcome.code, "is treated as ND" in outcome.err) == (0, prints_steps)
@@ -220,9 +220,7 @@ def test_verbose_prints_the_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "ü 算 é", "[red]x[/red]", "-x", "a,b", "$(id)", "a\nb"], ids=repr)
-def test_any_path(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_any_path(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     add(tmp_path / name, f"Add.a.1.2.{TIME}")
     monkeypatch.chdir(tmp_path)
     assert run(capsys, "convert", f"./{name}", "-out", f"./{name} out").code == 0
@@ -248,7 +246,7 @@ UNSAFE_NAMES = [
 
 
 @pytest.mark.parametrize("name", UNSAFE_NAMES, ids=repr)
-def test_names_are_printed_safely(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_names_are_printed_safely(tmp_path: Path, capsys: Capture, name: str) -> None:
     """File names, names in headers, and columns of statistics are escaped."""
     op_name = f"net/{name}"
     good = add(tmp_path / "in", f"good{name.replace('/', '_')}", dump(tensor([1.0]), op_name=op_name))
@@ -277,7 +275,7 @@ def test_names_are_printed_safely(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_main_reads_the_arguments_of_the_process(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["opdiff", "inspect", add(tmp_path, "a", numbered(2))])
     assert main() == 0

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command_line import COMMAND, run, run_outside
+from command_line import COMMAND, Capture, run, run_outside
 from dump_files import TIME, add, dump, tensor
 from opdiff.cli import cmd_inspect
 from opdiff.cli.terminal import Progress, columns, json_text, table, wrapped
@@ -75,7 +75,7 @@ def test_json_is_standard() -> None:
     assert text.isascii()
 
 
-def test_a_table_is_plain_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_is_plain_when_piped(capsys: Capture) -> None:
     table("title", ["[b]name", "n\x1b"], [["[red]x", 1], ["y" * 300, 22]], right=["n\x1b"])
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert lines[0] == "title"
@@ -107,9 +107,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("quiet", [False, True], ids=["plain", "quiet"])
-def test_pipe_gets_occasional_lines(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, quiet: bool
-) -> None:
+def test_pipe_gets_occasional_lines(capsys: Capture, monkeypatch: pytest.MonkeyPatch, *, quiet: bool) -> None:
     clock = Clock()
     monkeypatch.setattr("time.monotonic", clock)
     with Progress("reading", quiet=quiet) as progress:
@@ -119,7 +117,7 @@ def test_pipe_gets_occasional_lines(
     assert capsys.readouterr().err == expected
 
 
-def test_pipe_shows_workers_and_speed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipe_shows_workers_and_speed(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr("time.monotonic", clock)
     with Progress("comparing", quiet=False, in_bytes=True) as progress:
@@ -261,7 +259,7 @@ def test_report_is_opened(tmp_path: Path) -> None:
     assert (refused.code, "--open cannot be combined with --no-html" in refused.err) == (2, True)
 
 
-def test_inspection_fits_a_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_inspection_fits_a_terminal(capsys: Capture, tmp_path: Path) -> None:
     values = np.linspace(-65504, 65504, 64).reshape(1, 1, 2, 2, 16)
     path = add(tmp_path, "a", dump(tensor(values, address=0x1240C0000400)))
     outcome = run(capsys, "inspect", path, "--stats", "-v")

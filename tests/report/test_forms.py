@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command_line import run
+from command_line import Capture, run
 from made_reports import judged_comparison, many_tokens, row
 from opdiff import report
 from opdiff.cli import report_options
@@ -36,7 +36,7 @@ def count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("count")
-def test_commands_write_the_new_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_write_the_new_form(tmp_path: Path, capsys: Capture) -> None:
     sample = write_sample(str(tmp_path / "sample"))
     words = ["compare", sample.target, sample.golden, "--rules", sample.rules, "--no-html", "--count"]
     assert run(capsys, *words, "-o", tmp_path / "out").code == 0
@@ -48,7 +48,7 @@ def test_commands_write_the_new_form(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.usefixtures("count")
-def test_help_lists_the_new_form(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_new_form(capsys: Capture) -> None:
     assert "the number of rows" in run(capsys, "compare", "--help").out
 
 
@@ -83,7 +83,7 @@ def test_file_names_follow_the_table() -> None:
     assert html.file_name("mine") == "mine_report.html"
 
 
-def test_folder_with_several_comparisons_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_with_several_comparisons_is_rejected(tmp_path: Path, capsys: Capture) -> None:
     for name in ("a.json", "b.json"):
         save(judged_comparison(row("a")), str(tmp_path / name))
     outcome = run(capsys, "report", tmp_path)

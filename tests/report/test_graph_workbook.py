@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import openpyxl
 import pytest
 
-from command_line import run
+from command_line import Capture, run
 from graph_dumps import read_table
 from made_reports import judged_comparison
 from opdiff.core.comparison import DataMode, Row, SideInfo
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FILLS = {"red": "FFFFC7CE", "yellow": "FFFFEB9C", "green": "FFC6EFCE", "": "00000000"}
 
 
-def test_a_workbook_has_the_table_in_colours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_workbook_has_the_table_in_colours(tmp_path: Path, capsys: Capture) -> None:
     sample = write_graph_sample(str(tmp_path), ranks=1)
     outcome = run(capsys, "compare", sample.target, sample.golden, "-o", tmp_path / "o", "--xlsx")
     assert outcome.code == 0
@@ -84,7 +84,7 @@ def test_more_rows_than_a_sheet_holds(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_missing_package_is_reported_before_any_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample = write_graph_sample(str(tmp_path), ranks=1, tokens=1)
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
