@@ -65,11 +65,6 @@ def test_named_operators(device: DeviceRun, capsys: Capture) -> None:
     assert [item["operator"] for item in done.json] == ["neg"]
 
 
-def test_remarks_in_chinese(device: DeviceRun, capsys: Capture) -> None:
-    done = run(capsys, "replay", device.npu, "--model", device.model, "-fr", device.rules, "--lang", "zh")
-    assert "最差元素" in done.out
-
-
 def test_nothing_replayable_is_unusable_input(tmp_path: Path, capsys: Capture) -> None:
     hidden = [Fused(item.name, item.op_type, item.originals, has_inputs=False) for item in OPERATORS[:1]]
     device = DeviceRun(tmp_path, MODEL, {"x": X}, hidden).write()

@@ -64,11 +64,6 @@ def test_the_answer_on_standard_output_is_alone_there(sample: StageSample, tmp_p
     assert done.err.startswith("stages:")
 
 
-def test_chinese(sample: StageSample, tmp_path: Path, capsys: Capture) -> None:
-    done = run(capsys, *words(sample, "-o", tmp_path, "--no-html", "--lang", "zh"))
-    assert "精度损失发生在算子融合" in done.out
-
-
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [

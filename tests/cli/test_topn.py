@@ -37,12 +37,6 @@ def test_the_summary(sides: tuple[Path, Path], tmp_path: Path, capsys: Capture) 
     assert "changed: 10 samples" in done.out
 
 
-def test_the_summary_in_chinese(sides: tuple[Path, Path], capsys: Capture) -> None:
-    assert run(capsys, "topn", *sides, "--lang", "zh").out.startswith(
-        "差异超过 1%\uff1a2.00% 的样本的最佳类别与标杆不同"
-    )
-
-
 def test_the_json_on_standard_output(sides: tuple[Path, Path], capsys: Capture) -> None:
     done = run(capsys, "topn", *sides, "--k", "1,3", "--json")
     result = done.json

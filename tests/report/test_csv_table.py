@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from made_comparisons import (
@@ -28,7 +29,7 @@ from opdiff.core.comparison import TableView
 from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.report.cells import escape_formula
+from opdiff.report.cells import columns_of_rows, csv_lines, escape_formula, full_numbers, write_table
 from opdiff.report.offline_table import EXTRA_COLUMNS, SelectedMetrics, offline_table
 from opdiff.report.saved_json import load, save
 from opdiff.report.table import write_csv
@@ -199,25 +200,24 @@ def test_non_ascii_characters(tmp_path: Path) -> None:
     assert (row["NPUDump"], row["GroundTruth"]) == ("卷积", "\\udcff")
 
 
-HARMFUL = {
+# Cells, and their escaped form.
+FORMULAS = {
     "=1+1": "'=1+1", "+cmd": "'+cmd", "-x": "'-x", "@sum": "'@sum", "%x": "'%x", "＝1": "'＝1", "－x": "'－x",  # noqa: RUF001
     "＋x": "'＋x", "％x": "'％x", "＠x": "'＠x", "\t=1": "'\t=1", "\tx": "'\tx", "\rx": "'\rx", "\nx": "'\nx",  # noqa: RUF001
     "  =1": "'  =1", "a;=1": "a;'=1", "a; -x": "a;' -x", "a\n=1": "a\n'=1", "-1+1": "'-1+1", "-1 ": "'-1 ",
+    # After characters that are not visible.
+    "\ufeff=1+1": "'\ufeff=1+1", "\u200b@SUM(A1)": "'\u200b@SUM(A1)", " \u2060\u200e -2+3": "' \u2060\u200e -2+3",
+    "a;\ufeff+1+1": "a;'\ufeff+1+1",
 }  # fmt: skip
 PLAIN = [
-    "", "conv1", "a=b", "a-b", "a@b", "*", "-1", "-1.5e-08", "+2", "-inf", "nan", "(-0.1;1.0),(0.1;1.0)", "a;b", "'",
-    "50%", "block/conv-1:output:0",
+    "", "conv1", "a=b", "a-b", "a@b", "*", "-1", "-1.5", "-1.5e-08", "+2", "-inf", "nan", "(-0.1;1.0),(0.1;1.0)", "a;b",
+    "'", "50%", "block/conv-1:output:0", "\ufeffconv1",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "expected"), HARMFUL.items(), ids=map(repr, HARMFUL))
+@pytest.mark.parametrize(("text", "expected"), (FORMULAS | {text: text for text in PLAIN}).items(), ids=repr)
 def test_formulas_are_escaped(text: str, expected: str) -> None:
     assert escape_formula(text) == expected
-
-
-@pytest.mark.parametrize("text", PLAIN, ids=map(repr, PLAIN))
-def test_other_cells_are_not_escaped(text: str) -> None:
-    assert escape_formula(text) == text
 
 
 def test_formulas_are_escaped_in_any_string(tmp_path: Path) -> None:
@@ -246,6 +246,53 @@ def test_a_loaded_comparison_gives_the_same_table(tmp_path_factory: pytest.TempP
     first = written(of, folder)
     write_csv(offline_table(load(str(folder / "saved.json")), COLUMNS), str(folder / "again.csv"))
     assert (folder / "again.csv").read_bytes().decode() == first
+
+
+# Any cells
+
+
+ROW = (1.5e-8, 0.1, 3, None, "=1+1", 'a,"b"', "\udc80")
+
+
+def test_cells_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    write_table(str(path), ["h"] * len(ROW), columns_of_rows([ROW]))
+    assert path.read_bytes().split(b"\r\n")[1] == b'1.50000e-08,0.100000,3,,\'=1+1,"a,""b""",\\udc80'
+    write_table(str(path), ["h"] * len(ROW), columns_of_rows([ROW]), full_numbers)
+    assert path.read_bytes().split(b"\r\n")[1] == b'1.5e-08,0.1,3,,\'=1+1,"a,""b""",\\udc80'
+
+
+def test_rows_of_several_parts(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    write_table(str(path), ["number", "name"], columns_of_rows((number, "a") for number in range(4001)))
+    assert path.read_text().splitlines()[1:] == [f"{number},a" for number in range(4001)]
+
+
+def test_failure_leaves_no_file(tmp_path: Path) -> None:
+    def rows() -> list[tuple[str]]:
+        raise ValueError
+
+    with pytest.raises(ValueError, match=r"^$"):
+        write_table(str(tmp_path / "table.csv"), ["h"], columns_of_rows(row for _ in "a" for row in rows()))
+    assert not list(tmp_path.iterdir())
+
+
+CELLS = st.none() | st.floats() | st.integers() | st.text() | st.sampled_from(["", '"', "a,b", "=1", "-", "\r", "a\nb"])
+
+
+@given(st.integers(2, 4).flatmap(lambda width: st.lists(st.tuples(*[CELLS] * width), max_size=5)))
+def test_lines_are_those_of_the_standard_library(rows: list[tuple[str | float | None, ...]]) -> None:
+    file = io.StringIO(newline="")
+    escaped = [[escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    csv.writer(file).writerows(escaped)
+    assert b"".join(csv_lines(columns, full_numbers) for columns in columns_of_rows(rows)) == file.getvalue().encode(
+        "utf-8", "backslashreplace"
+    )
+
+
+@given(st.lists(st.floats() | st.floats(-1, 1) | st.sampled_from([1e-4, 9.9e-5, 1e16, 9e15, -1e-5, 0.0, -0.0, 1e300])))
+def test_numbers_have_all_their_digits(numbers: list[float]) -> None:
+    assert full_numbers(numbers) == [str(number) for number in numbers]
 
 
 # The page
