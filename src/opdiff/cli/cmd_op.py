@@ -21,8 +21,7 @@ from opdiff.cli.arguments import (
 )
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import said, worded
-from opdiff.cli.terminal import Progress, note_owner, write_json
-from opdiff.core.atomic_file import make_folder
+from opdiff.cli.terminal import Progress, make_output_folder, write_json
 from opdiff.core.formatting import printable
 from opdiff.core.reasons import because
 from opdiff.report.columns import columns_of, padded, wrapped_lines
@@ -118,8 +117,7 @@ def examine_and_report(
     """Examine one tensor, write its files and print the result."""
     from opdiff.workflows.element_diff.examine import examine_operator
 
-    make_folder(options.output)
-    note_owner(options.output)
+    make_output_folder(options.output)
     with Progress(said("cli.comparing_elements"), quiet=quiet) as progress:
         report = examine_operator(options, element_options, progress.reach)
     for line in _report_lines(report) if json_path != "-" else ():

@@ -11,8 +11,7 @@ from opdiff.cli.arguments import add_custom, add_jobs, add_json, add_judging, ad
 from opdiff.cli.exit_codes import comparison_exit_code
 from opdiff.cli.language import language, said
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, message_options, print_refused
-from opdiff.cli.terminal import Progress, note_owner, open_page, write_document
-from opdiff.core.atomic_file import make_folder
+from opdiff.cli.terminal import Progress, make_output_folder, open_page, write_document
 from opdiff.core.comparison import Mode
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
@@ -64,8 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare the stages, report, and return the exit code."""
     options = _options(args)
-    make_folder(options.compare.output)
-    note_owner(options.compare.output)
+    make_output_folder(options.compare.output)
     return run_stages(options, message_options(args))
 
 

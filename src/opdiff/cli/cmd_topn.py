@@ -12,8 +12,7 @@ from msgspec.structs import asdict
 from opdiff.cli.arguments import add_json, add_output, integer, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import in_language, said
-from opdiff.cli.terminal import Progress, note_owner, table, write_json
-from opdiff.core.atomic_file import make_folder
+from opdiff.cli.terminal import Progress, make_output_folder, table, write_json
 from opdiff.core.formatting import printable
 from opdiff.core.reasons import Reason
 
@@ -131,8 +130,7 @@ def run(args: argparse.Namespace) -> int:
 
     require_paths(args.target, args.golden, *([args.labels] if args.labels else ()))
     if args.output:
-        make_folder(args.output)
-        note_owner(args.output)
+        make_output_folder(args.output)
     with Progress(said("topn.ranking"), quiet=args.quiet > 0) as progress:
         result = check_topn(_options(args), progress.reach)
     # If the JSON goes to standard output, nothing else does.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from opdiff.core.comparison import Mode
 from opdiff.core.dump import Unit
 from opdiff.core.metrics import DocumentedMetrics, Metrics
@@ -14,7 +12,7 @@ from opdiff.core.row_store import custom_names
 from opdiff.core.tensor_stats import STATISTICS, TensorStats
 from opdiff.report.cells import shape_text
 from opdiff.report.offline_table import reason_text
-from opdiff.report.parts import divided, map_distinct, part_reference
+from opdiff.report.parts import divided, field_columns, map_distinct, part_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,9 +114,5 @@ def _last_columns(rows: Sequence[Row]) -> FlatTable:
 
 def _fields(values: Sequence[Struct | None], kind: type[Struct], names: Sequence[str]) -> FlatTable:
     """Return some fields of values of one class as columns; `None` for missing values."""
-    if not values:
-        return dict.fromkeys(names, ())
-    missing = (None,) * len(kind.__struct_fields__)
-    columns = zip(*[missing if value is None else structs.astuple(value) for value in values], strict=True)
-    found = dict(zip(kind.__struct_fields__, columns, strict=True))
+    found = dict(zip(kind.__struct_fields__, field_columns(values, kind), strict=True))
     return {name: found[name] for name in names}

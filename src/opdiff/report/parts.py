@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from opdiff.core.row_store import load_part, part_of, runs_of
 
@@ -139,6 +139,15 @@ def map_distinct(function: Callable[[_T], _V], values: Sequence[_T]) -> list[_V]
     """Apply a function to all values of a column, once for equal ones."""
     results = {value: function(value) for value in set(values)}
     return [results[value] for value in values]
+
+
+def field_columns(values: Sequence[Struct | None], kind: type[Struct]) -> Sequence[tuple[Any, ...]]:
+    """Return the fields of values of one class as columns; `None` for missing values."""
+    names = kind.__struct_fields__
+    if not values:
+        return [()] * len(names)
+    missing = (None,) * len(names)
+    return list(zip(*[missing if value is None else structs.astuple(value) for value in values], strict=True))
 
 
 def divided(numbers: range, max_rows: int) -> Iterator[range]:
