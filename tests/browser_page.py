@@ -6,13 +6,16 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+    from typing import Literal
 
-    from playwright.sync_api import FloatRect, Page
+    from playwright.sync_api import Browser, FloatRect, Page
 
 # Words of which every English sentence has one, and no name of the samples.
 _ENGLISH = re.compile(
@@ -36,6 +39,23 @@ def find_browser() -> str | None:
     return named or next((path for name in _NAMES if (path := shutil.which(name))), None)
 
 
+@contextmanager
+def launched(path: str | None) -> Iterator[Browser]:
+    """Start the browser of a path."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def new_page(browser: Browser, language: str, theme: str, width: int, height: int) -> Page:
+    """Return an empty page."""
+    scheme: Literal["dark", "light"] = "dark" if theme == "dark" else "light"
+    return browser.new_page(viewport={"width": width, "height": height}, locale=language, color_scheme=scheme)
+
+
 @dataclass
 class Opened:
     """A page, and its problems: errors, and requests other than for its own file."""
@@ -43,6 +63,11 @@ class Opened:
     page: Page
     path: Path
     problems: list[str] = field(default_factory=list)
+
+    def open(self, view: str = "") -> None:
+        """Load the report, and return once a view is drawn."""
+        self.page.goto(self.path.as_uri() + view)
+        self.page.wait_for_selector("html[data-ready]", state="attached")
 
     def go(self, where: str) -> None:
         """Go to a view, and return once it is drawn."""

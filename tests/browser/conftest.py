@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browser_page import Opened, find_browser
+from browser_page import Opened, find_browser, launched, new_page
 from opdiff.cli import main
 from opdiff.report.html_page import write_html
 from opdiff.sample import write_sample
@@ -29,12 +29,8 @@ def browser() -> Iterator[Browser]:
     path = find_browser()
     if path is None:
         pytest.skip("no browser here: `apt-get install chromium`, or name one in OPDIFF_BROWSER")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with launched(path) as found:
         yield found
-        found.close()
 
 
 @pytest.fixture(scope="session")
@@ -95,19 +91,14 @@ def opened(browser: Browser) -> Iterator[Open]:
     found: list[Opened] = []
 
     def open_report(path: Path, language: str = "en-US", theme: str = "light", script: str = "") -> Opened:
-        page = browser.new_page(
-            viewport={"width": 1360, "height": 860},
-            locale=language,
-            color_scheme="dark" if theme == "dark" else "light",
-        )
+        page = new_page(browser, language, theme, 1360, 860)
         if script:
             page.add_init_script(script)
         report = Opened(page, path)
         page.on("console", lambda message: report.problems.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: report.problems.append(f"error: {error}"))
         page.on("request", lambda request: report.problems.append(f"request: {request.url}"))
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]", state="attached")
+        report.open()
         found.append(report)
         return report
 

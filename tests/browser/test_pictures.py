@@ -39,10 +39,7 @@ def test_a_tensor_at_fault_is_shown_on_both_sides(demo: Opened) -> None:
     )
     # Height and width are swapped.
     assert golden == target[::-1] != target
-
-
-def test_the_plane_is_chosen_by_its_thumbnail(demo: Opened) -> None:
-    demo.go(POOL)
+    # The plane is chosen by its thumbnail.
     demo.page.click(".frame[aria-label^='C 3:']")
     assert demo.texts(".images figcaption")[0] == "Golden · C 3"
     assert demo.texts(".frame[aria-pressed='true']") == ["C 3"]
@@ -114,10 +111,21 @@ def test_tensors_of_all_ranks_are_drawn(
 
 
 def test_findings_show_their_tensor_at_a_glance(demo: Opened) -> None:
+    order = "the axes are stored in the order (C, W, H) instead of (C, H, W): relative error 0.368 before"
+    assert order in demo.page.inner_text(".finding >> nth=0 >> li >> nth=0")
     assert demo.page.locator(".finding .picture-strip").count() == 3
     assert demo.texts(".finding >> nth=0 >> .picture-strip figcaption") == ["Golden", "Target", "Error", "Density"]
+    plot = demo.page.locator(".finding >> nth=0 >> .path-plot")
+    assert plot.locator("circle").count() >= 10
+    assert plot.locator("circle >> nth=0").get_attribute("class") == "level-wrong"
+    assert (plot.locator("title >> nth=0").text_content() or "").startswith("#83 context/pool: 0.3")
+    assert (plot.locator("svg").get_attribute("aria-label") or "").endswith("to 0.0407 head/topk")
+    plot.locator("circle >> nth=3").click()
+    assert demo.page.locator(".row-head").count() == 1
+    demo.go("")
     demo.page.click(".finding >> nth=0 >> .picture-strip")
     assert demo.page.inner_text(".row-head h1") == "context/pool:output:0"
+    assert demo.page.inner_text(".explanation").startswith(f"Explanation: {order}")
 
 
 @pytest.mark.parametrize("width", [1440, 1280, 400])
@@ -140,23 +148,6 @@ def test_graph_mode_shows_pictures(opened: Open, graph_reports: dict[str, Path])
     report = opened(graph_reports["real"])
     report.page.click(".finding >> nth=0 >> .picture-strip")
     assert report.page.locator(".pictures .images canvas").count() >= 3
-
-
-def test_the_storage_order_is_explained_on_the_card_and_with_the_tensor(demo: Opened) -> None:
-    order = "the axes are stored in the order (C, W, H) instead of (C, H, W): relative error 0.368 before"
-    assert order in demo.page.inner_text(".finding >> nth=0 >> li >> nth=0")
-    demo.go(POOL)
-    assert demo.page.inner_text(".explanation").startswith(f"Explanation: {order}")
-
-
-def test_findings_show_the_error_along_their_path(demo: Opened) -> None:
-    plot = demo.page.locator(".finding >> nth=0 >> .path-plot")
-    assert plot.locator("circle").count() >= 10
-    assert plot.locator("circle >> nth=0").get_attribute("class") == "level-wrong"
-    assert (plot.locator("title >> nth=0").text_content() or "").startswith("#83 context/pool: 0.3")
-    assert (plot.locator("svg").get_attribute("aria-label") or "").endswith("to 0.0407 head/topk")
-    plot.locator("circle >> nth=3").click()
-    assert demo.page.locator(".row-head").count() == 1
 
 
 def test_tensors_have_the_numbers_of_the_table_on_the_curve(demo: Opened, demo_report: Path) -> None:

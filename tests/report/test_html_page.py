@@ -19,7 +19,7 @@ from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.changes import find_changes
 from opdiff.report.html_page import write_html
 from opdiff.report.page_text import page_text
-from page_data import PageData, pack, raw_document, sentences, unpacked
+from page_data import PageData, pack, raw_document, sentences
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,27 +65,23 @@ def test_the_reasons_of_rows_have_their_chinese_sentences() -> None:
 
 
 def test_levels_are_those_of_the_judgement() -> None:
-    page = PageData.of(with_judgement())
+    made = with_judgement()
+    proved = replace(made.judgement, findings=(replace(FAULT, is_proved=True),))
+    assert PageData.of(replace(made, judgement=proved)).document["story"]["findings"][0]["proved"]
+    page = PageData.of(made)
     assert page.column("rows", "level") == [0, 4, 4, 2]
     assert page.column("rows", "origin") == [0, 1, 2, 0]
     assert page.block_column("rows", "excess") == [None, 7.5, None, None]
     document = page.document
     (finding,) = document["story"]["findings"]
     assert (finding["kind"], finding["share"], finding["path"]) == ("scale", 0.93, ["b", "c"])
+    assert not finding["proved"]
     assert document["findings"] == [{"units": [], "row": 1}]
     # The card of the finding says it; the headline does not repeat it.
     assert document["story"]["advice"] == []
     assert sentences(finding["remedies"], document, Language.CHINESE) == [render(FAULT.remedies[0], Language.CHINESE)]
     assert page.column("graph", "fanIn") == [0, 2, 1, 2]
     assert page.column("graph", "inputs") == [0, -1, 1, 2, 0]
-
-
-@pytest.mark.parametrize("is_proved", [False, True])
-def test_findings_are_marked_as_proved(is_proved: bool) -> None:
-    comparison = with_judgement()
-    judgement = replace(comparison.judgement, findings=(replace(FAULT, is_proved=is_proved),))
-    document, _ = unpacked(pack(replace(comparison, judgement=judgement), list[bytes]().append))
-    assert [finding["proved"] for finding in document["story"]["findings"]] == [is_proved]
 
 
 def test_changes_are_included_if_given() -> None:
