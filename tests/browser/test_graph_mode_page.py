@@ -179,10 +179,6 @@ def test_a_hundred_thousand_rows_of_eight_ranks_stay_quick(show: Open) -> None:
     report.go("table")
     report.page.wait_for_selector(".vrow")
     assert report.page.inner_text(".count") == "100\u202f000 of 100\u202f000"
-    report.page.evaluate("() => { const table = document.querySelector('.vtable'); table.scrollTop = 1.7e6 }")
-    report.page.wait_for_timeout(100)
-    assert report.page.locator(".vrow").count() < 60
-    report.page.evaluate("() => { document.querySelector('.vtable').scrollTop = 0 }")
     report.page.select_option(".toolbar select >> nth=0", "7")
     report.page.click(".vhead >> text=Token")
     report.page.click(".vhead >> text=Token")

@@ -12,8 +12,15 @@ from command_line import Capture, run
 from opdiff.cli import main
 from opdiff.cli.cmd_topn import Gate
 from opdiff.cli.language import choose_language
-from opdiff.cli.localized_parser import LocalizedParser, chinese_help, help_key, split_example
-from opdiff.cli.parsers import COMMANDS, command_parser, overview_parser
+from opdiff.cli.parsers import (
+    COMMANDS,
+    LocalizedParser,
+    chinese_help,
+    command_parser,
+    help_key,
+    overview_parser,
+    split_example,
+)
 from opdiff.core.reasons import Language, quoted
 from opdiff.report.columns import columns_of
 from opdiff.report.summary_text import sentence_lines

@@ -24,18 +24,20 @@ from made_comparisons import (
     metrics,
     pairing,
     tensor,
+    unpaired_operator,
+    unpaired_tensor,
 )
 from opdiff.core.comparison import TableView
 from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.cells import columns_of_rows, csv_lines, escape_formula, full_numbers, write_table
-from opdiff.report.offline_table import EXTRA_COLUMNS, SelectedMetrics, offline_table
+from opdiff.report.offline_table import EXTRA_COLUMNS, SelectedMetrics, offline_table, write_mapping
 from opdiff.report.saved_json import load, save
 from opdiff.report.table import write_csv
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Comparison
+    from opdiff.core.comparison import Comparison, Row
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "formats" / "result-csv.md"
 NOT_COMPARABLE = "not comparable,made up,,,unsure."
@@ -137,40 +139,41 @@ def test_an_operator(tmp_path: Path) -> None:
     assert text == f"{start}{',' * (len(EXTRA) - 4)}{NOT_COMPARABLE}"
 
 
-def test_an_operator_of_one_side_only(tmp_path: Path) -> None:
-    row = cells(comparison(failed_operator(of=label("*", "Sigmoid_4", 11, ""))), tmp_path)
-    assert [row[name] for name in ("Index", "OpType", "NPUDump", "GroundTruth")] == ["11", "NaN", "*", "Sigmoid_4"]
+def of_address(address: int | None) -> Row:
+    return measured(pairing(target=side_tensor(TensorKey("conv1", Slot.OUTPUT, 0), tensor(address=address))))
 
 
-def test_unknown_address_is_zero(tmp_path: Path) -> None:
-    row = measured(pairing(target=side_tensor(TensorKey("conv1", Slot.OUTPUT, 0), tensor(address=None))))
-    assert cells(comparison(row), tmp_path)["Address"] == "0"
+# Rows, and some of their cells.
+CELLS_OF_ROWS: dict[str, tuple[Row, dict[str, str]]] = {
+    "operator of one side": (
+        failed_operator(of=label("*", "Sigmoid_4", 11, "")),
+        {"Index": "11", "OpType": "NaN", "NPUDump": "*", "GroundTruth": "Sigmoid_4"},
+    ),
+    "not UTF-8": (failed_operator(of=label("卷积", "\udcff")), {"NPUDump": "卷积", "GroundTruth": "\\udcff"}),
+    "unknown address": (of_address(None), {"Address": "0"}),
+    "scalar": (measured(shape=()), {"Shape": "[]"}),
+    "one axis": (measured(shape=(1,)), {"Shape": "[1]"}),
+    "no elements": (measured(shape=(0, 4)), {"Shape": "[0,4]"}),
+    "overflow": (measured(overflow=True), {"OverFlow": "YES"}),
+    "no overflow": (measured(overflow=False), {"OverFlow": "NO"}),
+    "unknown overflow": (measured(overflow=None), {"OverFlow": "NaN"}),
+    "missing values": (measured(metrics=metrics(snr_db=None, worst_index=None)), {"SNR(dB)": "", "WorstIndex": ""}),
+    "NaN": (measured(metrics=metrics(norm_ratio=float("nan"))), {"NormRatio": "NaN"}),
+    "reasons and notes once": (
+        measured(
+            metrics=metrics(notes=(quoted("it is a scalar."), quoted("all zero."))),
+            custom=(("Mine", "1.5", "mine failed."),),
+            notes=(quoted("it is a scalar."),),
+        ),
+        {"CompareFailReason": "it is a scalar.; all zero. mine failed."},
+    ),
+}
 
 
-@pytest.mark.parametrize(("shape", "text"), [((), "[]"), ((1,), "[1]"), ((0, 4), "[0,4]")])
-def test_shapes(shape: tuple[int, ...], text: str, tmp_path: Path) -> None:
-    assert cells(comparison(measured(shape=shape)), tmp_path)["Shape"] == text
-
-
-@pytest.mark.parametrize(("overflow", "text"), [(True, "YES"), (False, "NO"), (None, "NaN")])
-def test_overflow(overflow: bool | None, text: str, tmp_path: Path) -> None:
-    shown = replace(comparison(measured(overflow=overflow)), view=TableView(overflow=True))
-    assert cells(shown, tmp_path)["OverFlow"] == text
-
-
-def test_missing_values_are_empty_and_nan_is_nan(tmp_path: Path) -> None:
-    found = metrics(snr_db=None, norm_ratio=float("nan"), worst_index=None)
-    row = cells(comparison(measured(metrics=found)), tmp_path)
-    assert (row["SNR(dB)"], row["NormRatio"], row["WorstIndex"]) == ("", "NaN", "")
-
-
-def test_reasons_and_notes_appear_once(tmp_path: Path) -> None:
-    row = measured(
-        metrics=metrics(notes=(quoted("it is a scalar."), quoted("all zero."))),
-        custom=(("Mine", "1.5", "mine failed."),),
-        notes=(quoted("it is a scalar."),),
-    )
-    assert cells(comparison(row), tmp_path)["CompareFailReason"] == "it is a scalar.; all zero. mine failed."
+@pytest.mark.parametrize(("row", "expected"), CELLS_OF_ROWS.values(), ids=CELLS_OF_ROWS)
+def test_cells(row: Row, expected: dict[str, str], tmp_path: Path) -> None:
+    found = cells(replace(comparison(row), view=TableView(overflow=True)), tmp_path)
+    assert {name: found[name] for name in expected} == expected
 
 
 def test_custom_metrics(tmp_path: Path) -> None:
@@ -193,11 +196,6 @@ def test_quotes_only_where_needed(tmp_path: Path) -> None:
     row = failed_operator(quoted('he message "no",\nand left'), label('a,b"c', "plain"))
     line = written(comparison(row), tmp_path).split("\r\n")[1]
     assert line.startswith('3,Conv2D,"a,b""c",NaN,NaN,plain,NaN,NaN,NaN,NaN,NaN,"he message ""no"",\nand left",')
-
-
-def test_non_ascii_characters(tmp_path: Path) -> None:
-    row = cells(comparison(failed_operator(of=label("卷积", "\udcff"))), tmp_path)
-    assert (row["NPUDump"], row["GroundTruth"]) == ("卷积", "\\udcff")
 
 
 # Cells, and their escaped form.
@@ -293,6 +291,37 @@ def test_lines_are_those_of_the_standard_library(rows: list[tuple[str | float | 
 @given(st.lists(st.floats() | st.floats(-1, 1) | st.sampled_from([1e-4, 9.9e-5, 1e16, 9e15, -1e-5, 0.0, -0.0, 1e300])))
 def test_numbers_have_all_their_digits(numbers: list[float]) -> None:
     assert full_numbers(numbers) == [str(number) for number in numbers]
+
+
+# The table of pairs
+
+PAIR_HEADER = "OpType,NPUDump,GroundTruth,TensorIndex,NPUDumpPath,GroundTruthPath,MatchRule,Confidence,Reason"
+
+
+def test_every_kind_of_row(tmp_path: Path) -> None:
+    rows = (
+        pairing(confidence=0.5),
+        pairing(),
+        unpaired_tensor(target=tensor(path="/target/other")),
+        unpaired_operator(of=label("=op", "*", 4, "")),
+    )
+    write_mapping(rows, str(tmp_path / "mapping.csv"))
+    assert (tmp_path / "mapping.csv").read_bytes().decode().split("\r\n") == [
+        f"Index,{PAIR_HEADER}",
+        "3,Conv2D,conv1,conv1,conv1:output:0,/target/file,/golden/file,named in the rule file,0.500000,",
+        "3,Conv2D,conv1,conv1,conv1:output:0,/target/file,/golden/file,named in the rule file,1.000000,",
+        "3,Conv2D,conv1,conv1,conv1:input:0,/target/other,NaN,,,no golden file",
+        "4,NaN,'=op,*,NaN,NaN,NaN,,,no dump file",
+        "",
+    ]
+
+
+def test_sequence_column(tmp_path: Path) -> None:
+    write_mapping((unpaired_operator(),), str(tmp_path / "mapping.csv"), sequence=True)
+    assert (tmp_path / "mapping.csv").read_text().splitlines() == [
+        f"Index,OpSequence,{PAIR_HEADER}",
+        "3,12,Conv2D,conv1,conv1,NaN,NaN,NaN,,,no dump file",
+    ]
 
 
 # The page

@@ -139,7 +139,7 @@ def selected_metrics(comparison: Comparison, custom: Iterable[str] = ()) -> Sele
 
 def write_pairs(pairs: Iterable[PairingResult], options: CompareOptions) -> str:
     """Write the table of pairs and return its path."""
-    from opdiff.report.mapping_csv import write_mapping
+    from opdiff.report.offline_table import write_mapping
 
     name = timed_file_name("mapping", time.localtime())
     return write_new(options.output, name, lambda draft: write_mapping(pairs, draft, sequence=options.is_selected))
