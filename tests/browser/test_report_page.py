@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from msgspec.structs import replace
 
 from made_reports import FAULT, many_rows, strange_names, with_judgement
@@ -71,14 +72,6 @@ def test_keyboard_navigation(demo: Opened) -> None:
     assert demo.page.locator(".hero").is_visible()
 
 
-def test_tensor_view_is_complete(demo: Opened) -> None:
-    demo.go_to_tensor("gate/conv:output:0")
-    shown = demo.page.inner_text("main")
-    for text in ("gate/conv:output:0", "float16", "float32", "cosine similarity", "NC1HWC0", "100 %", "[0, 3, 4, 4]"):
-        assert text in shown
-    assert demo.page.locator(".hbar").count() > 30
-
-
 def test_search_in_the_graph(demo: Opened) -> None:
     demo.go_to_graph()
     demo.page.keyboard.press("/")
@@ -116,8 +109,12 @@ def test_language_is_switched_in_every_view_and_searched_in(opened: Open, demo_r
     assert report.page.locator(".vrow").count() > 10
 
 
-def test_the_error_of_every_channel_is_shown(demo: Opened) -> None:
+def test_tensor_view_is_complete(demo: Opened) -> None:
     demo.go_to_tensor("gate/conv:output:0")
+    shown = demo.page.inner_text("main")
+    for text in ("gate/conv:output:0", "float16", "float32", "cosine similarity", "NC1HWC0", "100 %", "[0, 3, 4, 4]"):
+        assert text in shown
+    assert demo.page.locator(".hbar").count() > 30
     assert demo.page.inner_text(".profile h2") == "Error per channel"
     assert demo.page.locator(".profile .hbar").count() == 16
     assert demo.page.locator(".profile .outlier").count() == 4
@@ -145,12 +142,15 @@ def test_profiles_of_other_axes_and_samples(show: Open) -> None:
     assert report.page.locator(".profile").count() == 0
 
 
-def test_dark_and_light_follow_the_system_and_the_switch(opened: Open, demo_report: Path) -> None:
+def test_the_theme_follows_the_system_and_the_switch_and_is_printed(opened: Open, demo_report: Path) -> None:
     report = opened(demo_report, theme="dark")
     colour = "() => getComputedStyle(document.body).backgroundColor"
     dark = report.page.evaluate(colour)
     report.page.click(".top >> text=Light")
     assert report.page.evaluate(colour) != dark
+    report.page.emulate_media(media="print")
+    assert not report.page.locator(".top").is_visible()
+    assert report.page.locator(".hero").is_visible()
 
 
 def test_rows_not_compared_have_reasons(demo: Opened) -> None:
@@ -188,6 +188,11 @@ def test_findings_and_the_network_are_shown(show: Open) -> None:
     assert "b_bn" in report.page.inner_text(".panel")
     assert "ConvBatchnormFusionPass" in report.page.inner_text(".panel")
     assert "The path from here" in report.page.inner_text(".panel")
+    comparison = with_judgement()
+    judgement = replace(comparison.judgement, findings=(replace(FAULT, is_proved=True),))
+    report = show(replace(comparison, judgement=judgement))
+    assert report.page.inner_text(".finding .proved") == "proved"
+    assert report.page.inner_text("h1") == "b is proved to be at fault: wrong scale"
 
 
 def test_fused_operators_have_short_names(demo: Opened) -> None:
@@ -199,6 +204,14 @@ def test_fused_operators_have_short_names(demo: Opened) -> None:
 
 
 def test_address_has_what_is_chosen(demo: Opened) -> None:
+    # The address of a view is completed, and tabs lead back to it.
+    demo.go("table")
+    demo.page.fill(".search", "context")
+    demo.page.wait_for_timeout(300)
+    assert demo.address == "table?search=context"
+    demo.page.click(".top nav >> text=Tensors")
+    assert demo.page.input_value(".search") == "context"
+    assert demo.address == "table?search=context"
     demo.go("table?search=context&levels=wrong&outputs=1&sort=-distance")
     assert demo.page.input_value(".search") == "context"
     assert demo.page.inner_text(".count") == "6 of 249"
@@ -223,16 +236,6 @@ def test_every_view_has_a_title_and_starts_at_its_top(demo: Opened) -> None:
     assert titles == ["opdiff · context/pool", *views]
 
 
-def test_tabs_lead_back_to_a_view_whose_address_was_completed(demo: Opened) -> None:
-    demo.go("table")
-    demo.page.fill(".search", "context")
-    demo.page.wait_for_timeout(300)
-    assert demo.address == "table?search=context"
-    demo.page.click(".top nav >> text=Tensors")
-    assert demo.page.input_value(".search") == "context"
-    assert demo.address == "table?search=context"
-
-
 def test_pictures_of_the_only_finding_are_as_large_as_those_of_several(show: Open) -> None:
     report = show(with_judgement())
     plot, words = report.box(".finding .path-plot svg"), report.box(".finding .words")
@@ -253,14 +256,6 @@ def test_view_of_changes(show: Open) -> None:
     assert "worse" in report.texts(".vrow > div:nth-child(1)")
     report.page.click(".vrow >> nth=0")
     assert report.page.locator(".row-head").is_visible()
-
-
-def test_proved_findings_are_marked(show: Open) -> None:
-    comparison = with_judgement()
-    judgement = replace(comparison.judgement, findings=(replace(FAULT, is_proved=True),))
-    report = show(replace(comparison, judgement=judgement))
-    assert report.page.inner_text(".finding .proved") == "proved"
-    assert report.page.inner_text("h1") == "b is proved to be at fault: wrong scale"
 
 
 def test_overview_says_whether_another_operator_is_at_fault(show: Open) -> None:
@@ -286,7 +281,82 @@ def test_a_hundred_thousand_rows_open_and_scroll(show: Open) -> None:
     assert report.page.locator(".vrow").count() == 2
 
 
-def test_reports_can_be_printed(demo: Opened) -> None:
-    demo.page.emulate_media(media="print")
-    assert not demo.page.locator(".top").is_visible()
-    assert demo.page.locator(".hero").is_visible()
+# The table: sorted, filtered, with the columns that are chosen
+
+
+def test_the_table_starts_with_the_worst(demo: Opened) -> None:
+    demo.go("table")
+    assert "wrong" in demo.column_texts("level")[0]
+    assert demo.address == "table"
+    demo.go("table?sort=index")
+    assert "wrong" not in demo.column_texts("level")[0]
+    # NaN is worst.
+    demo.go("table?sort=cosine")
+    assert demo.column_texts("cosine")[0] == "NaN"
+    demo.go("table?sort=-cosine")
+    assert demo.column_texts("cosine")[0] == "1"
+
+
+def test_the_table_sorts_both_ways_and_back(demo: Opened) -> None:
+    demo.go("table")
+    first = demo.texts(".vrow >> nth=0")
+    demo.page.click(".vhead >> text=Rel. distance")
+    distances = demo.column("distance")
+    assert distances == sorted(distances)
+    demo.page.click(".vhead >> text=Rel. distance")
+    distances = demo.column("distance")
+    assert distances == sorted(distances, reverse=True)
+    demo.page.click(".vhead >> text=Rel. distance")
+    assert demo.texts(".vrow >> nth=0") == first
+    demo.page.evaluate("() => { document.querySelector('.vtable').scrollTop = 2000 }")
+    demo.page.click(".vhead >> text=Cosine")
+    assert demo.page.evaluate("() => document.querySelector('.vtable').scrollTop") == 0
+
+
+def test_the_table_is_filtered_by_level_type_and_text(demo: Opened) -> None:
+    demo.go("table")
+    demo.page.click(".level-toggle.level-wrong")
+    assert set(demo.texts(".vrow .chip b")) == {"✕"}
+    demo.page.click(".level-toggle.level-wrong")
+    demo.page.select_option(".toolbar select", "MaxPoolV3")
+    demo.page.wait_for_timeout(50)
+    assert set(demo.column_texts("type")) == {"MaxPoolV3"}
+    demo.page.keyboard.press("/")
+    demo.page.keyboard.type("context/pool")
+    demo.page.wait_for_timeout(300)
+    assert set(demo.column_texts("operator")) == {"context/pool"}
+    demo.page.click("text=Clear")
+    assert demo.page.locator(".vrow").count() > 20
+
+
+@pytest.mark.parametrize(
+    ("width", "hidden"),
+    [(1600, set()), (1440, {"ulp"}), (1280, {"ulp", "dtype"}), (400, {"ulp", "dtype", "shape", "type", "cosine"})],
+)
+def test_the_table_shows_the_columns_that_there_is_room_for(demo: Opened, width: int, hidden: set[str]) -> None:
+    demo.page.set_viewport_size({"width": width, "height": 800})
+    demo.go("table")
+    shown = set(
+        demo.page.locator(".vrow >> nth=0 >> [data-column]").evaluate_all("all => all.map(e => e.dataset.column)")
+    )
+    assert {"level", "operator", "distance"} <= shown
+    assert not hidden & shown
+    assert demo.page.evaluate(
+        "() => { const t = document.querySelector('.vtable'); return t.scrollWidth <= t.clientWidth }"
+    )
+    # In a narrow window levels are signs.
+    assert ("wrong" in demo.page.inner_text(".vrow >> nth=0")) == (width > 700)
+
+
+def test_columns_can_be_chosen(demo: Opened) -> None:
+    demo.page.set_viewport_size({"width": 1280, "height": 800})
+    demo.go("table")
+    demo.page.click(".popover >> text=Columns")
+    demo.page.click(".popover label >> text=Max ULP")
+    assert demo.page.locator(".vhead >> text=Max ULP").count() == 1
+    # The choice is still open, for the next column.
+    demo.page.click(".popover label >> text=Shape")
+    assert demo.page.locator(".vhead >> text=Shape").count() == 0
+    demo.go("")
+    demo.go("table")
+    assert demo.page.locator(".vhead >> text=Max ULP").count() == 1

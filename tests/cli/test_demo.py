@@ -45,11 +45,8 @@ def test_proposed_commands_work(tmp_path: Path, capsys: Capture, monkeypatch: py
     assert len(list(tmp_path.glob("result_*.csv"))) == 1
 
 
-def test_a_second_sample_replaces_the_first(tmp_path: Path, capsys: Capture) -> None:
+def test_a_second_sample_replaces_the_first_and_no_other_files(tmp_path: Path, capsys: Capture) -> None:
     assert [run(capsys, "demo", tmp_path / "s").code for _ in range(2)] == [0, 0]
-
-
-def test_other_files_are_kept(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "precious").write_bytes(b"precious")
     outcome = run(capsys, "demo", tmp_path)
     assert (outcome.code, outcome.out) == (2, "")

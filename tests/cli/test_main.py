@@ -35,7 +35,14 @@ def test_help_of_a_command(capsys: Capture, command: str) -> None:
     outcome = run(capsys, command, "--help")
     assert outcome.code == 0
     assert outcome.out.startswith(f"usage: {os.path.basename(sys.argv[0])} {command} [-h]")
-    assert re.search(rf"\nexamples?:\n(  .*\n)*  .*\b(opdiff|msprobe) {command}\b", outcome.out)
+    examples, _, summary = outcome.out.rpartition("exit codes: ")
+    assert re.search(rf"\nexamples?:\n(  .*\n)*  .*\b(opdiff|msprobe) {command}\b", examples)
+    assert re.findall(r"(?:^|, |,\n *)(\d+) ", summary) == [str(code.value) for code in ExitCode]
+
+
+def test_exit_codes_are_on_their_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "exit-codes.md").read_text()
+    assert re.findall(r"^\| (\d+) \|", page, re.MULTILINE) == [str(code.value) for code in ExitCode]
 
 
 @pytest.mark.parametrize(("columns", "width"), [("70", 68), ("130", 128), ("", 78), ("0", 78), ("wide", 78)])
@@ -47,15 +54,12 @@ def test_help_has_the_width_that_the_environment_sets(
     assert width - 12 < max(map(len, usage.splitlines())) <= width
 
 
-def test_version(capsys: Capture) -> None:
-    outcome = run(capsys, "--version")
-    assert (outcome.code, outcome.out) == (0, f"opdiff {__version__}\n")
-
-
-def test_no_command_shows_the_help(capsys: Capture) -> None:
+def test_no_command_shows_help_or_version(capsys: Capture) -> None:
     outcome = run(capsys)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("usage: ")
+    outcome = run(capsys, "--version")
+    assert (outcome.code, outcome.out) == (0, f"opdiff {__version__}\n")
 
 
 MISTAKES = {
@@ -113,14 +117,6 @@ def test_json_replaces_no_other_file(capsys: Capture, tmp_path: Path, content: b
     assert (outcome.code, Path(first).read_bytes()) == (2, content)
     assert f"{first} exists and would be replaced; for JSON on standard output, put --json last" in outcome.err
     assert "would be replaced" in run(capsys, "inspect", "--json", tmp_path, first).err
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_exit_codes_are_in_the_help_and_on_their_page(capsys: Capture, command: str) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "exit-codes.md").read_text()
-    assert re.findall(r"^\| (\d+) \|", page, re.MULTILINE) == [str(code.value) for code in ExitCode]
-    summary = run(capsys, command, "--help").out.rpartition("exit codes: ")[2]
-    assert re.findall(r"(?:^|, |,\n *)(\d+) ", summary) == [str(code.value) for code in ExitCode]
 
 
 def test_inspecting_a_file_does_not_need_numpy(tmp_path: Path) -> None:

@@ -18,10 +18,6 @@ from opdiff.report.file_names import batch_file_name, timed_file_name, write_new
 WHEN = struct_time((2024, 1, 5, 10, 3, 2, 4, 5, 0))
 
 
-def test_names() -> None:
-    assert timed_file_name("mapping", WHEN) == "mapping_20240105100302.csv"
-
-
 @pytest.mark.parametrize(
     ("device", "model", "step", "name"),
     [
@@ -44,10 +40,11 @@ def test_batch_names_stay_in_their_folder(device: str, model: str, step: str) ->
     assert not name.startswith((".", "-"))
 
 
-def test_long_names_differ() -> None:
+def test_names_have_the_time_and_long_ones_differ() -> None:
     first, second = (batch_file_name("0", "x" * 300 + end, "0", WHEN) for end in "ab")
     assert first != second
     assert first.endswith("_result_20240105100302.csv")
+    assert timed_file_name("mapping", WHEN) == "mapping_20240105100302.csv"
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])

@@ -226,9 +226,10 @@ def test_sparkline_shows_the_worst_of_each_group() -> None:
     assert sparkline(judged_comparison(*rows), 80) == "▁▃▆█"
     assert sparkline(judged_comparison(*rows), 2) == "▃█"
     assert sparkline(judged_comparison(rows[0]), 80) == ""
+    assert sparkline(judged_comparison(*rows), 80, colour=True).startswith("\x1b[32m")
 
 
-def test_sparkline_has_a_low_bar_for_equal_infinities() -> None:
+def test_sparkline_has_a_low_bar_for_equal_infinities_and_a_high_one_for_others() -> None:
     special = row("a", relative_euclidean_distance=float("nan"), cosine=float("nan"))
     made = judged_comparison(special, row("b", **BAD))
     levels = (Level.EXACT, Level.WRONG), (Level.WRONG, Level.WRONG)
@@ -237,11 +238,4 @@ def test_sparkline_has_a_low_bar_for_equal_infinities() -> None:
         for each in levels
     ]
     assert shown == ["▁█", "██"]
-
-
-def test_sparkline_has_the_colours_of_levels() -> None:
-    assert sparkline(judged_comparison(row("a"), row("b", **BAD)), 80, colour=True).startswith("\x1b[32m")
-
-
-def test_sparkline_shows_non_finite_distances_at_the_top() -> None:
     assert sparkline(judged_comparison(row("a", relative_euclidean_distance=math.inf), row("b")), 80)[0] == "█"

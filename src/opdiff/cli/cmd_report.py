@@ -52,13 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the reports, and return the exit code."""
+    from opdiff.workflows.compare.rejudging import judge_again
     from opdiff.workflows.compare.saved import load_saved, saved_files
+    from opdiff.workflows.limits_file import find_limits
 
     files = saved_files(args.saved)
     _check_output(args, files)
     comparison = load_saved(files, args.limits)
     if args.limits:
-        comparison = _judge_again(comparison, args.limits)
+        comparison = judge_again(comparison, find_limits(args.limits))
     paths = list(_write_reports(args, comparison, files[0]))
     for path in paths:
         print(printable(said("report.report_file", path=path)), file=sys.stderr if args.json == "-" else sys.stdout)
@@ -95,13 +97,6 @@ def _exit_code(args: argparse.Namespace, comparison: Comparison) -> int:
         return ExitCode.OK
     print_refused(args.fail_on, refused)
     return ExitCode.GATE
-
-
-def _judge_again(comparison: Comparison, limits: str) -> Comparison:
-    from opdiff.workflows.compare.rejudging import judge_again
-    from opdiff.workflows.limits_file import find_limits
-
-    return judge_again(comparison, find_limits(limits))
 
 
 def _check_output(args: argparse.Namespace, files: Sequence[str]) -> None:
