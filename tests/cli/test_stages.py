@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from command_line import Capture, run
-from opdiff.report.stages_json import StagesAnswer
+from opdiff.report.stages_report import StagesAnswer
 from opdiff.sample.stages import write_stage_sample
 
 if TYPE_CHECKING:

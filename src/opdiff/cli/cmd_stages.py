@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 def run_stages(options: StagesOptions, messages: MessageOptions) -> int:
     """Compare the stages, write and print the results, and return the exit code."""
     from opdiff.report.answer_json import encode_answer
-    from opdiff.report.stages_json import make_stages_answer
+    from opdiff.report.stages_report import make_stages_answer
     from opdiff.workflows.stages.pipeline import compare_stages
 
     with Progress(said("report.comparing"), quiet=messages.quiet, in_bytes=True) as progress:
@@ -109,7 +109,7 @@ def _exit_code(done: ComparedStages, *, gate_hit: bool) -> int:
 def print_chain(chain: Chain, messages: MessageOptions, stream: TextIO) -> None:
     """Print the stages, the steps and the verdict; if quiet, only the first sentence."""
     from opdiff.cli.compare_text import styled
-    from opdiff.report.stages_text import chain_lines, verdict_lines
+    from opdiff.report.stages_report import chain_lines, verdict_lines
 
     lines = verdict_lines if messages.quiet else chain_lines
     for line in lines(chain, language()):
