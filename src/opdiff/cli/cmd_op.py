@@ -96,8 +96,7 @@ def run(args: argparse.Namespace) -> int:
         token=args.token,
         graph=args.graph,
     )
-    element_options = element_diff_options(args, args.name)
-    element_options = replace(element_options, html=args.html)
+    element_options = replace(element_diff_options(args, args.name), html=args.html)
     if args.tables:
         element_options = replace(element_options, tables=True)
     return examine_and_report(options, element_options, json_path=args.json, quiet=args.quiet > 0)

@@ -12,7 +12,7 @@ from opdiff.core.row_store import custom_names
 from opdiff.core.tensor_stats import STATISTICS, TensorStats
 from opdiff.report.cells import shape_text
 from opdiff.report.offline_table import reason_text
-from opdiff.report.parts import divided, field_columns, map_distinct, part_reference
+from opdiff.report.parts import field_columns, map_distinct, part_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +50,9 @@ def flat_table(comparison: Comparison) -> FlatTable:
 def iter_flat_tables(comparison: Comparison, max_rows: int = MAX_ROWS_PER_PART) -> Iterator[FlatTable]:
     """Yield the table of `flat_table` in parts with the same columns; one part if there are no rows."""
     custom = custom_names(comparison.rows)
-    for numbers in list(divided(range(len(comparison.rows)), max_rows)) or [range(0)]:
+    count = len(comparison.rows)
+    for start in range(0, max(count, 1), max_rows):
+        numbers = range(start, min(start + max_rows, count))
         yield flat_part(part_reference(comparison, numbers).load(), comparison.mode, custom)
 
 
