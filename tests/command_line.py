@@ -9,13 +9,14 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from opdiff.cli import main
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
+Capture = pytest.CaptureFixture[str]
 COMMAND = (sys.executable, "-m", "opdiff")
 
 
@@ -33,7 +34,7 @@ class Outcome:
         return json.loads(self.out, parse_constant=_refuse)
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Outcome:
+def run(capsys: Capture, *arguments: object) -> Outcome:
     """Run a command in this process."""
     capsys.readouterr()
     try:

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browser_page import Opened, find_browser
+from browser_page import Opened, find_browser, launched, new_page
 from opdiff.cli import main
+from opdiff.report.html_page import write_html
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from playwright.sync_api import Browser
+
+    from browser_page import Open
+    from opdiff.core.comparison import Comparison
+    from opdiff.report.changes import Changes
 
 
 @pytest.fixture(scope="session")
@@ -24,12 +29,8 @@ def browser() -> Iterator[Browser]:
     path = find_browser()
     if path is None:
         pytest.skip("no browser here: `apt-get install chromium`, or name one in OPDIFF_BROWSER")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with launched(path) as found:
         yield found
-        found.close()
 
 
 @pytest.fixture(scope="session")
@@ -85,24 +86,19 @@ def graph_report(target: str, golden: str, out: Path, *options: str) -> Path:
 
 
 @pytest.fixture
-def opened(browser: Browser) -> Iterator[Callable[..., Opened]]:
+def opened(browser: Browser) -> Iterator[Open]:
     """Return a function that opens reports from disk; check at the end that none had problems."""
     found: list[Opened] = []
 
     def open_report(path: Path, language: str = "en-US", theme: str = "light", script: str = "") -> Opened:
-        page = browser.new_page(
-            viewport={"width": 1360, "height": 860},
-            locale=language,
-            color_scheme="dark" if theme == "dark" else "light",
-        )
+        page = new_page(browser, language, theme, 1360, 860)
         if script:
             page.add_init_script(script)
         report = Opened(page, path)
         page.on("console", lambda message: report.problems.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: report.problems.append(f"error: {error}"))
         page.on("request", lambda request: report.problems.append(f"request: {request.url}"))
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]", state="attached")
+        report.open()
         found.append(report)
         return report
 
@@ -115,6 +111,17 @@ def opened(browser: Browser) -> Iterator[Callable[..., Opened]]:
 
 
 @pytest.fixture
-def demo(opened: Callable[..., Opened], demo_report: Path) -> Opened:
+def show(opened: Open, tmp_path: Path) -> Open:
+    """Return a function that writes the report of a comparison and opens it."""
+
+    def write_and_open(made: Comparison, changes: Changes | None = None, **options: str) -> Opened:
+        write_html(made, str(tmp_path / "report.html"), changes=changes)
+        return opened(tmp_path / "report.html", **options)
+
+    return write_and_open
+
+
+@pytest.fixture
+def demo(opened: Open, demo_report: Path) -> Opened:
     """The report of the sample, opened."""
     return opened(demo_report)

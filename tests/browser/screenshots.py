@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from playwright.sync_api import sync_playwright
 
-from browser_page import find_browser
+from browser_page import Opened, find_browser, launched, new_page
 from opdiff.api import compare
 from opdiff.cli import main
 from opdiff.report.html_page import write_html
@@ -19,7 +18,7 @@ from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
 # Name, theme, language and view of each screenshot; those of graph mode show another report.
@@ -47,27 +46,16 @@ TALL = {
 def take(browser: Browser, report: Path, name: str) -> None:
     """Take one screenshot."""
     theme, language, view = PICTURES[name]
-    page = browser.new_page(
-        viewport={"width": 1280, "height": TALL.get(name, 720)},
-        locale=language,
-        color_scheme="dark" if theme == "dark" else "light",
-    )
-    page.goto(f"{report.as_uri()}#/{view if ':' not in view else 'table'}")
-    page.wait_for_selector("html[data-ready]", state="attached")
+    page = new_page(browser, language, theme, 1280, TALL.get(name, 720))
+    opened = Opened(page, report)
+    opened.open(f"#/{view}" if ":" not in view else "")
     if ":" in view:
-        open_tensor(page, view)
+        opened.go_to_tensor(view)
     elif view == "table":
         page.click(".vhead >> text=Level", click_count=2)
     page.wait_for_timeout(500)
     page.screenshot(path=IMAGES / f"{name}.png")
     page.close()
-
-
-def open_tensor(page: Page, tensor: str) -> None:
-    """Search for a tensor and open it."""
-    page.fill(".search", tensor)
-    page.wait_for_timeout(300)
-    page.click(".vrow >> nth=0")
 
 
 def demo_report(folder: Path) -> Path:
@@ -93,14 +81,12 @@ def graph_mode_report(folder: Path) -> Path:
 def run() -> None:
     """Take all screenshots."""
     IMAGES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, launched(find_browser()) as browser:
         report = Path(sys.argv[1]).resolve() if sys.argv[1:] else demo_report(Path(folder))
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         for name in PICTURES:
             if name != GRAPH_MODE:
                 take(browser, report, name)
         take(browser, graph_mode_report(Path(folder)), GRAPH_MODE)
-        browser.close()
 
 
 if __name__ == "__main__":

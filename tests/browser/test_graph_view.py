@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from made_reports import with_network
-from opdiff.report.html_page import write_html
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from browser_page import Opened
+    from browser_page import Open, Opened
 
 # Pixels of the canvas that are not background, by sixteenths of its width.
 _DRAWN = """() => {
@@ -28,11 +24,9 @@ _PICTURE = "() => document.querySelector('.graph-view > canvas').toDataURL()"
 
 
 @pytest.fixture
-def graph(opened: Callable[..., Opened], demo_report: Path) -> Opened:
-    report = opened(demo_report)
-    report.go("graph")
-    report.page.wait_for_selector(".graph-view[data-laid]")
-    return report
+def graph(demo: Opened) -> Opened:
+    demo.go_to_graph()
+    return demo
 
 
 def fit(report: Opened) -> None:
@@ -41,17 +35,11 @@ def fit(report: Opened) -> None:
     report.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
-def test_the_whole_network_fills_the_window(graph: Opened) -> None:
-    fit(graph)
-    assert sum(pixels > 0 for pixels in graph.page.evaluate(_DRAWN)) >= 14
-
-
 def test_hover_text_has_the_full_name_and_numbers(graph: Opened) -> None:
     # The operator at fault is in the middle, less the panel.
     width = graph.page.evaluate("() => document.querySelector('.graph-view').clientWidth")
     height = graph.page.evaluate("() => document.querySelector('.graph-view').clientHeight")
-    top = graph.page.locator(".graph-view").bounding_box()
-    assert top is not None
+    top = graph.box(".graph-view")
     graph.page.mouse.move((width - 300) / 2, top["y"] + height * 0.4)
     tip = graph.page.inner_text(".graph-view .tip")
     assert "context/pool" in tip
@@ -70,6 +58,7 @@ def test_minimap_is_shown_unless_everything_is_in_view_and_goes_where_it_is_clic
     assert graph.page.evaluate(_PICTURE) != before
     fit(graph)
     assert not minimap.is_visible()
+    assert sum(pixels > 0 for pixels in graph.page.evaluate(_DRAWN)) >= 14
 
 
 def test_legend_names_what_is_drawn(graph: Opened) -> None:
@@ -80,37 +69,26 @@ def test_legend_names_what_is_drawn(graph: Opened) -> None:
     assert "guessed" not in legend
 
 
-def test_escape_closes_the_panel_first(graph: Opened) -> None:
-    assert graph.page.locator(".panel").is_visible()
+def test_the_selected_operator_is_in_the_address(graph: Opened) -> None:
+    assert graph.address == "graph/context%2Fpool"
+    graph.page.click(".panel .look >> text=split")
+    assert graph.address == "graph/split"
+    # Escape closes the panel first.
     graph.page.keyboard.press("Escape")
     assert not graph.page.locator(".panel").is_visible()
     assert graph.page.locator(".graph-view").count() == 1
-
-
-def test_the_selected_operator_is_in_the_address(graph: Opened) -> None:
-    assert graph.page.evaluate("() => location.hash") == "#/graph/context%2Fpool"
-    graph.page.click(".panel .look >> text=split")
-    assert graph.page.evaluate("() => location.hash") == "#/graph/split"
     graph.page.click(".top nav >> text=Overview")
     graph.go("graph/split")
     graph.page.wait_for_selector(".panel:not([hidden])")
     assert graph.page.inner_text(".panel .name.big") == "split"
 
 
-def test_networks_are_folded_until_they_can_be_read(opened: Callable[..., Opened], tmp_path: Path) -> None:
+def test_large_networks_are_folded_until_they_can_be_read_and_fill_the_window(show: Open) -> None:
     """Too many operators are bad for folding good stretches, so modules are folded by name."""
-    write_html(with_network(5000), str(tmp_path / "report.html"))
-    report = opened(tmp_path / "report.html")
+    report = show(with_network(5000))
     report.go("graph")
     report.page.wait_for_selector(".graph-view[data-laid='250']")
     assert report.page.input_value(".graph-tools select") == "scope"
-
-
-def test_five_thousand_operators_fill_the_window(opened: Callable[..., Opened], tmp_path: Path) -> None:
-    write_html(with_network(5000), str(tmp_path / "report.html"))
-    report = opened(tmp_path / "report.html")
-    report.go("graph")
-    report.page.wait_for_selector(".graph-view[data-laid]")
     report.page.select_option(".graph-tools select", "none")
     report.page.wait_for_selector(".graph-view[data-laid='5000']", timeout=5000)
     fit(report)

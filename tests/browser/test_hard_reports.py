@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
@@ -21,34 +21,19 @@ from made_reports import (
     with_judgement,
 )
 from opdiff.core.comparison import GraphNode, ModelGraph
-from opdiff.report.html_page import write_html
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from browser_page import Opened
+    from browser_page import Open, Opened
     from opdiff.core.comparison import Comparison
-
-    Show = Callable[[Comparison], Opened]
-
-
-@pytest.fixture
-def show(opened: Callable[..., Opened], tmp_path: Path) -> Show:
-    """Return a function that opens the report of a comparison."""
-
-    def write_and_open(made: Comparison) -> Opened:
-        write_html(made, str(tmp_path / "report.html"))
-        return opened(tmp_path / "report.html")
-
-    return write_and_open
 
 
 EXTREMES = (0.0, 5e-324, 1e-300, 1.0, 1.7e308, math.nan, math.inf, -math.inf, None)
 
 
 @pytest.mark.parametrize("numbers", [EXTREMES, (1e17,), (5e-324,), (1.79e308, 1.79e308), (0.0,)], ids=str)
-def test_curve_of_extreme_numbers(show: Show, numbers: tuple[float | None, ...]) -> None:
+def test_curve_of_extreme_numbers(show: Open, numbers: tuple[float | None, ...]) -> None:
     report = show(
         judged_comparison(*(row(f"op{n}", **GOOD | {"max_absolute_error": size}) for n, size in enumerate(numbers)))
     )
@@ -58,14 +43,14 @@ def test_curve_of_extreme_numbers(show: Show, numbers: tuple[float | None, ...])
         assert report.page.evaluate("() => document.querySelector('.curve canvas').clientWidth") > 300
 
 
-def test_direction_marks_in_names_are_escaped(show: Show) -> None:
+def test_direction_marks_in_names_are_escaped(show: Open) -> None:
     report = show(strange_names(["\u202erelu", "soft\u200bmax", "卷积"]))
     report.go("table")
     assert report.texts(".vrow code") == ["\\u202erelu", "soft\\u200bmax", "卷积"]
     assert "\\u202erelu" in report.page.title()
 
 
-def test_long_names_are_shortened(show: Show) -> None:
+def test_long_names_are_shortened(show: Open) -> None:
     report = show(strange_names(["x" * 10_000]))
     for where in ("", "row/0"):
         report.go(where)
@@ -74,32 +59,28 @@ def test_long_names_are_shortened(show: Show) -> None:
         assert report.page.evaluate("() => document.documentElement.scrollWidth") <= 1360, where
 
 
-def test_the_only_wrong_tensor_is_named_though_a_suspicious_one_is_before_it(show: Show) -> None:
+def test_one_wrong_and_one_compared_tensor(show: Open) -> None:
+    # A suspicious tensor before it does not matter.
     report = show(judged_comparison(row("early", **OFF), row("late", **BAD)))
     assert report.page.inner_text("h1") == "One tensor is wrong, in late"
-
-
-def test_singular_forms_for_one_tensor(show: Show) -> None:
-    assert show(judged_comparison(row("a"))).texts(".advice") == [
-        "The one tensor that was compared is within its limits."
-    ]
+    report = show(judged_comparison(row("a")))
+    assert report.texts(".advice") == ["The one tensor that was compared is within its limits."]
 
 
 @pytest.mark.parametrize(
     "made", [judged_comparison(not_compared("a"), not_compared("b")), judged_comparison()], ids=["failed", "none"]
 )
-def test_comparison_without_rows(show: Show, made: Comparison) -> None:
+def test_comparison_without_rows(show: Open, made: Comparison) -> None:
     report = show(made)
     assert report.page.inner_text("h1") == "Nothing could be compared"
     assert report.page.locator(".curve").count() == 0
     report.go("table")
     assert report.page.inner_text(".empty") == "Nothing could be compared. See under “Not compared” why."
-    report.go("graph")
-    report.page.wait_for_selector(".graph-view[data-laid]")
+    report.go_to_graph()
     assert report.page.inner_text(".graph-status") == "Nothing could be compared"
 
 
-def test_rows_are_as_wide_as_their_columns(show: Show) -> None:
+def test_rows_are_as_wide_as_their_columns(show: Open) -> None:
     report = show(judged_comparison(row("a")))
     report.page.set_viewport_size({"width": 900, "height": 700})
     report.go("table")
@@ -109,28 +90,25 @@ def test_rows_are_as_wide_as_their_columns(show: Show) -> None:
 
 
 @pytest.mark.parametrize("where", ["", "row/100", "about", "graph"])
-def test_nothing_is_cut_off_in_a_narrow_window(opened: Any, demo_report: Path, where: str) -> None:
-    report = opened(demo_report)
-    report.page.set_viewport_size({"width": 400, "height": 800})
-    report.go(where)
-    assert report.page.evaluate("() => document.documentElement.scrollWidth") <= 400
-    for button in report.page.locator(".top button").all():
-        assert button.bounding_box()["x"] + button.bounding_box()["width"] <= 400
+def test_nothing_is_cut_off_in_a_narrow_window(demo: Opened, where: str) -> None:
+    demo.page.set_viewport_size({"width": 400, "height": 800})
+    demo.go(where)
+    assert demo.page.evaluate("() => document.documentElement.scrollWidth") <= 400
+    ends = "all => all.map(e => e.getBoundingClientRect().right)"
+    assert max(demo.page.locator(".top button").evaluate_all(ends)) <= 400
 
 
-def test_the_panel_of_the_graph_leaves_the_search_free_in_a_narrow_window(opened: Any, demo_report: Path) -> None:
-    report = opened(demo_report)
-    report.page.set_viewport_size({"width": 400, "height": 800})
-    report.go("graph")
-    report.page.wait_for_selector(".panel:not([hidden])")
-    search, panel = (report.page.locator(one).bounding_box() for one in (".graph-tools", ".panel"))
+def test_the_panel_of_the_graph_leaves_the_search_free_in_a_narrow_window(demo: Opened) -> None:
+    demo.page.set_viewport_size({"width": 400, "height": 800})
+    demo.go("graph")
+    demo.page.wait_for_selector(".panel:not([hidden])")
+    search, panel = demo.box(".graph-tools"), demo.box(".panel")
     assert search["y"] + search["height"] < panel["y"]
 
 
-def test_back_returns_to_the_previous_view(show: Show) -> None:
+def test_back_returns_to_the_previous_view(show: Open) -> None:
     report = show(with_judgement())
-    report.go("graph/c")
-    report.page.wait_for_selector(".graph-view[data-laid]")
+    report.go_to_graph("graph/c")
     report.page.click(".panel >> text=Details")
     assert report.page.inner_text("h1") == "c:output:0"
     report.page.keyboard.press("Escape")
@@ -142,7 +120,7 @@ def test_back_returns_to_the_previous_view(show: Show) -> None:
     assert report.page.locator(".hero").count() == 1
 
 
-def test_keyboard_navigation_of_lists(show: Show) -> None:
+def test_keyboard_navigation_of_lists(show: Open) -> None:
     report = show(judged_comparison(row("a"), not_compared("b"), row("c"), not_compared("d")))
     report.go("missing")
     for key in ("j", "j", "Enter"):
@@ -158,9 +136,8 @@ WATCH = """() => addEventListener("beforeprint", () => {
 })"""
 
 
-def test_all_rows_are_printed_in_the_light_theme(opened: Callable[..., Opened], tmp_path: Path) -> None:
-    write_html(many_rows(300), str(tmp_path / "report.html"))
-    report = opened(tmp_path / "report.html", theme="dark")
+def test_all_rows_are_printed_in_the_light_theme(show: Open) -> None:
+    report = show(many_rows(300), theme="dark")
     report.go("table")
     assert report.page.locator(".vrow").count() < 60
     report.page.evaluate(WATCH)
@@ -170,7 +147,7 @@ def test_all_rows_are_printed_in_the_light_theme(opened: Callable[..., Opened], 
     assert report.page.get_attribute("html", "data-theme") == "dark"
 
 
-def test_printed_rows_are_limited(show: Show) -> None:
+def test_printed_rows_are_limited(show: Open) -> None:
     report = show(many_rows(2500))
     report.go("table")
     report.page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
@@ -180,23 +157,23 @@ def test_printed_rows_are_limited(show: Show) -> None:
     assert report.page.get_attribute(".vtable", "data-more") is None
 
 
-def test_graph_is_printed(opened: Callable[..., Opened], demo_report: Path) -> None:
-    report = opened(demo_report)
-    report.go("graph")
-    report.page.wait_for_selector(".graph-view[data-laid]")
-    report.page.emulate_media(media="print")
+def test_graph_is_printed(demo: Opened) -> None:
+    demo.go_to_graph()
+    demo.page.emulate_media(media="print")
     # The canvas is resized after the media changed.
-    report.page.wait_for_function("() => document.querySelector('.graph-view canvas').clientHeight > 300")
-    assert not report.page.locator(".graph-tools").is_visible()
+    demo.page.wait_for_function("() => document.querySelector('.graph-view canvas').clientHeight > 300")
+    assert not demo.page.locator(".graph-tools").is_visible()
 
 
-@pytest.mark.parametrize("where", ["row/1.5", "row/-1", "row/", "row/99", "changes", "constructor", "%"])
-def test_unknown_address_shows_the_overview(show: Show, where: str) -> None:
+def test_unknown_addresses_show_the_overview_with_a_notice(show: Open) -> None:
     report = show(judged_comparison(row("a"), row("b")))
-    report.go("table")
-    report.go(where)
-    assert report.page.inner_text("h1") == "No operator is at fault"
-    assert report.texts("nav [aria-current]") == ["Overview"]
+    for where in ("row/1.5", "row/-1", "row/", "row/99", "tensor/none%3Aoutput%3A0", "changes", "constructor", "%"):
+        report.go("table")
+        assert report.page.locator(".notice").count() == 0
+        report.go(where)
+        assert report.page.inner_text("h1") == "No operator is at fault", where
+        assert report.texts("nav [aria-current]") == ["Overview"], where
+        assert "There is no such view or tensor" in report.page.inner_text(".notice"), where
 
 
 CONTRASTS = """() => {
@@ -214,7 +191,7 @@ CONTRASTS = """() => {
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_level_labels_have_enough_contrast(opened: Callable[..., Opened], demo_report: Path, theme: str) -> None:
+def test_level_labels_have_enough_contrast(opened: Open, demo_report: Path, theme: str) -> None:
     report = opened(demo_report, theme=theme)
     report.go("about")
     contrasts = report.page.evaluate(CONTRASTS)
@@ -222,9 +199,8 @@ def test_level_labels_have_enough_contrast(opened: Callable[..., Opened], demo_r
     assert min(contrasts) >= 4.5, contrasts
 
 
-def test_number_of_hidden_entries_is_shown(show: Show) -> None:
+def test_number_of_hidden_entries_is_shown(show: Open) -> None:
     made = with_judgement()
-    assert made.judgement is not None
     findings = tuple(replace(FAULT, operator=f"b{number}") for number in range(8))
     feeding = tuple(GraphNode(f"in{number}", "Relu") for number in range(12))
     last = GraphNode("b", "Conv2D", tuple(f"{node.name}:0" for node in feeding))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
@@ -10,16 +11,10 @@ from msgspec.structs import replace
 from made_comparisons import failed_operator, label
 from made_reports import judged_comparison, many_rows, many_tokens
 from opdiff.core.reasons import because
-from opdiff.report.html_page import write_html
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from browser_page import Open, Opened
 
-    from browser_page import Opened
-    from opdiff.core.comparison import Comparison
-
-Show = Any
 # Every block is decompressed when it is read.
 _COUNT_READS = """
     window.reads = 0;
@@ -29,12 +24,8 @@ _COUNT_READS = """
 
 
 @pytest.fixture
-def show(opened: Callable[..., Opened], tmp_path: Path) -> Show:
-    def shown(comparison: Comparison, **options: Any) -> Opened:
-        write_html(comparison, str(tmp_path / "report.html"))
-        return opened(tmp_path / "report.html", script=_COUNT_READS, **options)
-
-    return shown
+def show(show: Open) -> Open:
+    return partial(show, script=_COUNT_READS)
 
 
 def reads(report: Opened) -> int:
@@ -52,7 +43,7 @@ def search(report: Opened, text: str) -> str:
     return report.page.inner_text(".count")
 
 
-def test_tokens_are_read_when_they_are_opened(show: Show) -> None:
+def test_tokens_are_read_when_they_are_opened(show: Open) -> None:
     report = show(many_tokens(2, 4, 1000))
     assert report.page.locator(".unit").count() == 8
     report.page.wait_for_selector(".curve[data-points='1000']")
@@ -74,7 +65,7 @@ def test_tokens_are_read_when_they_are_opened(show: Show) -> None:
     assert reads(report) == before + 2
 
 
-def test_the_table_reads_what_is_in_view(show: Show) -> None:
+def test_the_table_reads_what_is_in_view(show: Open) -> None:
     report = show(many_tokens(1, 6, 1000))
     report.go("table")
     assert report.page.inner_text(".count") == "6\u202f000 of 6\u202f000"
@@ -91,7 +82,7 @@ def test_the_table_reads_what_is_in_view(show: Show) -> None:
     assert report.texts(".vrow [data-column=operator]")[:7] == ["layer_77"] * 6 + ["layer_770"]
 
 
-def test_blocks_that_were_not_used_for_long_are_given_up(show: Show) -> None:
+def test_blocks_that_were_not_used_for_long_are_given_up(show: Open) -> None:
     report = show(many_tokens(1, 110, 1000))
     report.go("table")
     assert search(report, "layer_999") == "110 of 110\u202f000"
@@ -105,7 +96,7 @@ def test_blocks_that_were_not_used_for_long_are_given_up(show: Show) -> None:
     assert reads(report) == known + 1
 
 
-def test_a_search_says_how_far_it_is(show: Show) -> None:
+def test_a_search_says_how_far_it_is(show: Open) -> None:
     report = show(many_tokens(1, 40, 1000), language="zh-CN")
     report.go("table")
     report.page.evaluate("""() => {
@@ -118,16 +109,15 @@ def test_a_search_says_how_far_it_is(show: Show) -> None:
     assert "正在搜索…… 50 %" in said
 
 
-def test_a_long_offline_comparison_is_one_curve(show: Show) -> None:
+def test_a_long_offline_comparison_is_one_curve(show: Open) -> None:
     report = show(many_rows(25_000))
     report.page.wait_for_selector(".curve[data-points='12500']")
     report.go("tensor/model%2Flayer_624%2Fblock_12499%2Fconv:output:0")
     assert report.page.inner_text(".row-head h1") == "model/layer_624/block_12499/conv:output:0"
-    report.go("graph")
-    report.page.wait_for_selector(".graph-view[data-laid]")
+    report.go_to_graph()
 
 
-def test_the_end_of_a_table_that_is_higher_than_browsers_allow(show: Show) -> None:
+def test_the_end_of_a_table_that_is_higher_than_browsers_allow(show: Open) -> None:
     failed = failed_operator(because("pair.no_tensor"), label("x"))
     rows = (failed,) * 459_999 + (replace(failed, label=label("last")),)
     report = show(judged_comparison(*rows))
@@ -135,7 +125,5 @@ def test_the_end_of_a_table_that_is_higher_than_browsers_allow(show: Show) -> No
     assert report.texts(".reason b") == ["460000"]
     report.page.evaluate("() => { document.querySelector('.vtable').scrollTop = 1e9 }")
     report.page.wait_for_selector(".vrow:has-text('last')")
-    last, table = (report.page.locator(name).bounding_box() for name in (".vrow >> nth=-1", ".vtable"))
-    assert last is not None
-    assert table is not None
+    last, table = report.box(".vrow >> nth=-1"), report.box(".vtable")
     assert last["y"] + last["height"] <= table["y"] + table["height"] + 1

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command_line import run
-from opdiff.cli.completion import SCRIPTS, describe_commands
+from command_line import Capture, run
+from opdiff.cli.cmd_completion import SCRIPTS, describe_commands
 from opdiff.cli.parsers import COMMANDS
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def here(tmp_path: Path) -> Path:
     return tmp_path / "here"
 
 
-def script(capsys: pytest.CaptureFixture[str], folder: Path, shell: str) -> str:
+def script(capsys: Capture, folder: Path, shell: str) -> str:
     outcome = run(capsys, "completion", shell)
     assert (outcome.code, outcome.err) == (0, "")
     path = folder / f"opdiff.{shell}"
@@ -79,14 +79,14 @@ def output(*command: str, cwd: Path) -> str:
 
 
 @pytest.mark.parametrize(("line", "candidates"), CASES.values(), ids=CASES)
-def test_fish(here: Path, capsys: pytest.CaptureFixture[str], line: str, candidates: set[str]) -> None:
+def test_fish(here: Path, capsys: Capture, line: str, candidates: set[str]) -> None:
     path = script(capsys, here.parent, "fish")
     shown = output(require("fish"), "--no-config", "-c", f"source {path}; complete -C '{line}'", cwd=here)
     assert {row.partition("\t")[0] for row in shown.splitlines()} == candidates
 
 
 @pytest.mark.parametrize(("line", "candidates"), CASES.values(), ids=CASES)
-def test_bash(here: Path, capsys: pytest.CaptureFixture[str], line: str, candidates: set[str]) -> None:
+def test_bash(here: Path, capsys: Capture, line: str, candidates: set[str]) -> None:
     path = script(capsys, here.parent, "bash")
     words = output(require("bash"), "-c", BASH, "bash", path, *line.split(), cwd=here).split("\n")
     if line.endswith("-o f"):
@@ -96,7 +96,7 @@ def test_bash(here: Path, capsys: pytest.CaptureFixture[str], line: str, candida
         assert set(words) - {""} == (set() if "file.json" in candidates else candidates)
 
 
-def test_zsh(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zsh(here: Path, capsys: Capture) -> None:
     path = script(capsys, here.parent, "zsh")
     arguments = ("zsh", path, str(here), str(here.parent / "dump"), "opdiff com")
     shown = output(require("zsh"), "-f", "-c", ZSH, *arguments, cwd=here)
@@ -104,7 +104,7 @@ def test_zsh(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("shell", SCRIPTS)
-def test_valid_scripts_with_every_option(tmp_path: Path, capsys: pytest.CaptureFixture[str], shell: str) -> None:
+def test_valid_scripts_with_every_option(tmp_path: Path, capsys: Capture, shell: str) -> None:
     path = script(capsys, tmp_path, shell)
     text = (tmp_path / f"opdiff.{shell}").read_text()
     for command in describe_commands():

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from command_line import run
+from command_line import Capture, run
 from opdiff.sample import FAULTS
 
 if TYPE_CHECKING:
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_a_sample_is_made_and_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sample_is_made_and_compared(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     outcome = run(capsys, "demo")
     assert (outcome.code, outcome.err) == (0, "")
@@ -35,9 +33,7 @@ def test_a_sample_is_made_and_compared(
         assert f"\n  {fault.operator}: {fault.description}\n" in outcome.out
 
 
-def test_proposed_commands_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proposed_commands_work(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     import shlex
 
     monkeypatch.chdir(tmp_path)
@@ -49,11 +45,8 @@ def test_proposed_commands_work(
     assert len(list(tmp_path.glob("result_*.csv"))) == 1
 
 
-def test_a_second_sample_replaces_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_sample_replaces_the_first_and_no_other_files(tmp_path: Path, capsys: Capture) -> None:
     assert [run(capsys, "demo", tmp_path / "s").code for _ in range(2)] == [0, 0]
-
-
-def test_other_files_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "precious").write_bytes(b"precious")
     outcome = run(capsys, "demo", tmp_path)
     assert (outcome.code, outcome.out) == (2, "")
@@ -62,7 +55,7 @@ def test_other_files_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (tmp_path / "precious").read_bytes() == b"precious"
 
 
-def test_unwritable_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_directory(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "file").write_bytes(b"")
     outcome = run(capsys, "demo", tmp_path / "file" / "below")
     assert outcome.code == 3

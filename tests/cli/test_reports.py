@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from command_line import run
+from command_line import Capture, run
 from made_reports import BAD, GOOD, OFF, judged_comparison, not_compared, row
 from opdiff import __version__
-from opdiff.cli.style import curve_lines, styled
-from opdiff.core.reasons import Language, quoted
+from opdiff.cli.compare_text import curve_lines, styled
+from opdiff.core.reasons import quoted
 from opdiff.report.saved_json import load, save
 from opdiff.report.summary_text import SummaryLine, Tone
 from opdiff.sample import write_sample
@@ -20,7 +20,7 @@ from opdiff.sample import write_sample
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from opdiff.core.comparison import Comparison
+    from opdiff.core.comparison import Row
     from opdiff.sample import Sample
 
 EVERY = ["--xlsx", "--parquet", "--junit", "--model-explorer"]
@@ -36,104 +36,90 @@ def sides(sample: Sample) -> list[str]:
     return [sample.target, sample.golden, "--rules", sample.rules]
 
 
-def test_report_is_written_next_to_the_result(
-    sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    done = run(capsys, "compare", *sides(sample), "-o", tmp_path)
-    (report,) = tmp_path.glob("report_*.html")
-    assert f"report: {report}" in done.out
-    assert (tmp_path / report.name.replace("report", "result").replace(".html", ".csv")).exists()
-    assert not list(tmp_path.glob(".*"))
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A saved comparison of one good tensor."""
+    save(judged_comparison(row("a")), str(tmp_path / "result_1.json"))
+    return tmp_path / "result_1.json"
 
 
-def test_all_forms_or_none(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(capsys, "compare", *sides(sample), "-o", tmp_path / "all", *EVERY)
+def test_all_forms_or_none(sample: Sample, tmp_path: Path, capsys: Capture) -> None:
+    done = run(capsys, "compare", *sides(sample), "-o", tmp_path / "all", *EVERY, "--fail-on", "wrong")
+    assert (done.code, "gate violated" in done.err) == (1, True)
     assert {path.suffix for path in (tmp_path / "all").iterdir()} == ENDINGS
-    run(capsys, "compare", *sides(sample), "-o", tmp_path / "none", "--no-html")
+    assert not list((tmp_path / "all").glob(".*"))
+    (report,), (result,) = (tmp_path / "all").glob("report_*.html"), (tmp_path / "all").glob("result_*.csv")
+    assert f"report: {report}" in done.out
+    assert report.stem == result.stem.replace("result", "report")
+    made = load(str(result.with_suffix(".json"))).environment
+    assert made.python.startswith("3.")
+    assert (made.opdiff, made.kernel in ("native", "NumPy")) == (__version__, True)
+    same = [sample.target, sample.target, "-o", tmp_path / "none", "--no-html", "--fail-on", "suspicious"]
+    assert run(capsys, "compare", *same).code == 0
     assert {path.suffix for path in (tmp_path / "none").iterdir()} == {".csv", ".json"}
 
 
-def test_reports_of_saved_comparisons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(judged_comparison(row("a")), str(tmp_path / "result_1.json"))
-    done = run(capsys, "report", tmp_path / "result_1.json", *EVERY)
-    assert done.code == 0
-    assert {path.name for path in tmp_path.iterdir()} == {
+def test_reports_of_saved_comparisons(saved: Path, capsys: Capture) -> None:
+    assert run(capsys, "report", saved, *EVERY).code == 0
+    assert {path.name for path in saved.parent.iterdir()} == {
         "result_1.json", "report_1.html", "result_1.xlsx", "result_1.parquet", "result_1.junit.xml",
         "model-explorer_1.json",
     }  # fmt: skip
-    run(capsys, "report", tmp_path / "result_1.json", "-o", tmp_path / "here.html")
-    assert (tmp_path / "here.html").exists()
+    run(capsys, "report", saved, "-o", saved.with_name("here.html"))
+    assert saved.with_name("here.html").exists()
 
 
-def test_other_files_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "x.json").write_text("{}")
-    done = run(capsys, "report", tmp_path / "x.json")
-    assert done.code == 3
-    assert "is not a saved comparison" in done.err
-
-
-def test_output_name_of_an_unselected_report_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(judged_comparison(row("a")), str(tmp_path / "result.json"))
-    done = run(capsys, "report", tmp_path / "result.json", "--no-html", "-o", tmp_path / "x.html")
-    assert (done.code, done.err) == (
+REJECTED = {
+    "other file": (("report", "x.json"), 3, "is not a saved comparison"),
+    "name of no report": (
+        ("report", "result_1.json", "--no-html", "-o", "x.html"),
         2,
         "opdiff: -o is the path of the HTML report; it cannot be combined with --no-html\n",
-    )
+    ),
+    "report over its comparison": (
+        ("report", "result_1.json", "-o", "./result_1.json"),
+        2,
+        "would replace the saved comparison",
+    ),
+    "changes over their comparison": (
+        ("diff", "result_1.json", "result_1.json", "--html", "result_1.json"),
+        2,
+        "would replace a saved comparison",
+    ),
+    "no such folder": (
+        ("report", "result_1.json", "-o", "nowhere/x.html"),
+        3,
+        "opdiff: nowhere/x.html: No such file or directory\n",
+    ),
+}
 
 
-def test_report_never_replaces_its_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    saved = tmp_path / "result.json"
-    save(judged_comparison(row("a")), str(saved))
-    before = saved.read_bytes()
-    done = run(capsys, "report", saved, "-o", tmp_path / "." / "result.json")
-    assert done.code == 2
-    assert "would replace the saved comparison" in done.err
-    done = run(capsys, "diff", saved, saved, "--html", saved)
-    assert done.code == 2
-    assert "would replace a saved comparison" in done.err
-    assert saved.read_bytes() == before
-
-
-def test_unwritable_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(judged_comparison(row("a")), str(tmp_path / "result.json"))
-    output = tmp_path / "nowhere" / "x.html"
-    done = run(capsys, "report", tmp_path / "result.json", "-o", output)
-    assert (done.code, done.err) == (3, f"opdiff: {output}: No such file or directory\n")
-
-
-def test_missing_package_is_reported_early(
-    sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("words", "code", "message"), REJECTED.values(), ids=REJECTED)
+def test_unusable_files_are_rejected(
+    saved: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int, message: str
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    done = run(capsys, "compare", *sides(sample), "-o", tmp_path, "--xlsx")
-    assert done.code == 2
-    assert "pip install 'opdiff[xlsx]'" in done.err
+    monkeypatch.chdir(saved.parent)
+    saved.with_name("x.json").write_text("{}")
+    before = saved.read_bytes()
+    done = run(capsys, *words)
+    assert (done.code, message in done.err) == (code, True), done.err
+    assert saved.read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("metrics", "gate", "code"),
     [(GOOD, "wrong", 0), (OFF, "wrong", 0), (OFF, "suspicious", 1), (BAD, "wrong", 1), (BAD, "suspicious", 1)],
 )
-def test_gate_violations(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], metrics: dict[str, Any], gate: str, code: int
-) -> None:
+def test_gate_violations(tmp_path: Path, capsys: Capture, metrics: dict[str, Any], gate: str, code: int) -> None:
     save(judged_comparison(row("a", **metrics)), str(tmp_path / "result.json"))
     assert run(capsys, "report", tmp_path / "result.json", "--no-html", "--fail-on", gate).code == code
 
 
-def test_gate_fails_if_nothing_was_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gate_fails_if_nothing_was_compared(tmp_path: Path, capsys: Capture) -> None:
     save(judged_comparison(not_compared("a")), str(tmp_path / "result.json"))
     done = run(capsys, "report", tmp_path / "result.json", "--no-html", "--fail-on", "wrong")
     assert (done.code, done.err) == (3, "opdiff: nothing was compared, so the gate cannot be passed\n")
     assert run(capsys, "report", tmp_path / "result.json", "--no-html").code == 0
-
-
-def test_compare_with_a_gate(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done = run(capsys, "compare", *sides(sample), "-o", tmp_path, "--fail-on", "wrong")
-    assert done.code == 1
-    assert "gate violated" in done.err
-    same = [sample.target, sample.target]
-    assert run(capsys, "compare", *same, "-o", tmp_path, "--fail-on", "suspicious").code == 0
 
 
 LOOSE = """
@@ -158,7 +144,7 @@ distance = 1e-6
 
 @pytest.mark.parametrize(("limits", "metrics", "code"), [(STRICT, GOOD, 1), (LOOSE, BAD, 0)])
 def test_gate_with_its_own_limits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], limits: str, metrics: dict[str, Any], code: int
+    tmp_path: Path, capsys: Capture, limits: str, metrics: dict[str, Any], code: int
 ) -> None:
     made = judged_comparison(row("a", **metrics | {"snr_db": 20.0}))
     save(made, str(tmp_path / "result.json"))
@@ -171,9 +157,7 @@ def test_gate_with_its_own_limits(
     assert ("<failure" in junit.read_text()) == (metrics is BAD)
 
 
-def test_limits_of_a_gate_do_not_affect_the_judgement(
-    sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_limits_of_a_gate_do_not_affect_the_judgement(sample: Sample, tmp_path: Path, capsys: Capture) -> None:
     loose = tmp_path / "loose.toml"
     loose.write_text(LOOSE)
     assert run(capsys, "compare", *sides(sample), "-o", tmp_path / "a", "--fail-on", "wrong").code == 1
@@ -195,7 +179,7 @@ def test_limits_of_a_gate_do_not_affect_the_judgement(
 )
 @pytest.mark.parametrize("command", ["compare", "report"])
 def test_invalid_gate_is_rejected_before_any_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, content: str | None, message: str
+    tmp_path: Path, capsys: Capture, command: str, content: str | None, message: str
 ) -> None:
     gate = tmp_path / "worse"
     if content is not None:
@@ -207,32 +191,28 @@ def test_invalid_gate_is_rejected_before_any_work(
     assert not (tmp_path / "out").exists()
 
 
-def test_gate_of_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+LOST = replace(row("b"), metrics=None, reason=quoted("the file was cut off"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "losses"),
+    [
+        ([row("a")], [row("a"), row("b")], ""),
+        ([row("a")], [row("a"), row("b", **BAD)], "new and bad: 1"),
+        ([row("a"), row("b")], [row("a"), LOST], "not compared any more: 1"),
+        ([row("a"), row("b")], [row("a")], "not compared any more: 1"),
+    ],
+    ids=["new", "new and bad", "not compared", "vanished"],
+)
+def test_gate_of_changes(tmp_path: Path, capsys: Capture, before: list[Row], after: list[Row], losses: str) -> None:
     old, new = str(tmp_path / "old.json"), str(tmp_path / "new.json")
-
-    def gate(before: Comparison, after: Comparison) -> tuple[int, str]:
-        save(before, old)
-        save(after, new)
-        done = run(capsys, "diff", old, new, "--fail-on", "worse")
-        return done.code, done.err
-
-    assert gate(judged_comparison(row("a")), judged_comparison(row("a"), row("b"))) == (0, "")
-    assert gate(judged_comparison(row("a")), judged_comparison(row("a"), row("b", **BAD))) == (
-        1,
-        "opdiff: gate violated: new and bad: 1\n",
-    )
-    lost = replace(row("b"), metrics=None, reason=quoted("the file was cut off"))
-    assert gate(judged_comparison(row("a"), row("b")), judged_comparison(row("a"), lost)) == (
-        1,
-        "opdiff: gate violated: not compared any more: 1\n",
-    )
-    assert gate(judged_comparison(row("a"), row("b")), judged_comparison(row("a"))) == (
-        1,
-        "opdiff: gate violated: not compared any more: 1\n",
-    )
+    save(judged_comparison(*before), old)
+    save(judged_comparison(*after), new)
+    done = run(capsys, "diff", old, new, "--fail-on", "worse")
+    assert (done.code, done.err) == ((1, f"opdiff: gate violated: {losses}\n") if losses else (0, ""))
 
 
-def test_changes_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_are_printed(tmp_path: Path, capsys: Capture) -> None:
     old, new = str(tmp_path / "old.json"), str(tmp_path / "new.json")
     save(judged_comparison(row("a"), row("b", **BAD), row("c")), old)
     save(judged_comparison(row("a", **BAD), row("b"), row("d")), new)
@@ -248,19 +228,11 @@ def test_changes_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (tmp_path / "diff.html").stat().st_size > 10_000
 
 
-def test_long_lists_of_changes_are_shortened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_lists_of_changes_are_shortened(tmp_path: Path, capsys: Capture) -> None:
     names = [f"op{number}" for number in range(30)]
     save(judged_comparison(*(row(name) for name in names)), str(tmp_path / "old.json"))
     save(judged_comparison(*(row(name, **BAD) for name in names)), str(tmp_path / "new.json"))
     assert "  and 10 more" in run(capsys, "diff", tmp_path / "old.json", tmp_path / "new.json").out
-
-
-def test_environment_is_saved(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(capsys, "compare", *sides(sample), "-o", tmp_path)
-    (saved,) = tmp_path.glob("*.json")
-    made = load(str(saved)).environment
-    assert made.python.startswith("3.")
-    assert (made.opdiff, made.kernel in ("native", "NumPy")) == (__version__, True)
 
 
 class Terminal:
@@ -293,16 +265,14 @@ def test_curve_needs_an_encoding_with_its_characters(monkeypatch: pytest.MonkeyP
     made = judged_comparison(row("a"), row("b", **BAD))
     monkeypatch.setattr("sys.stdout", Terminal())
     monkeypatch.setenv("NO_COLOR", "1")
-    assert curve_lines(made, Language.ENGLISH) == ("curve: ▅█",)
+    assert curve_lines(made) == ("curve: ▅█",)
     monkeypatch.setattr(Terminal, "encoding", "ascii")
-    assert curve_lines(made, Language.ENGLISH) == ()
+    assert curve_lines(made) == ()
 
 
-def test_reports_and_answer_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "result_1.json"
-    save(judged_comparison(row("a")), str(path))
+def test_reports_and_answer_in_a_folder(saved: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "out").mkdir()
-    outcome = run(capsys, "report", path, "-o", tmp_path / "out", "--junit", "--json")
+    outcome = run(capsys, "report", saved, "-o", tmp_path / "out", "--junit", "--json")
     assert outcome.json["schema"] == "opdiff-answer"
     assert sorted(file.suffix for file in (tmp_path / "out").iterdir()) == [".html", ".xml"]
-    assert run(capsys, "judge", path, "--json").json["verdict"] == "wrong"
+    assert run(capsys, "judge", saved, "--json").json["verdict"] == "wrong"

@@ -21,10 +21,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command_line import COMMAND, run, run_outside
+from command_line import COMMAND, Capture, run, run_outside
 from dump_files import TIME, add, dump, tensor
 from opdiff.cli import cmd_inspect
-from opdiff.cli.terminal import Progress, columns, counted, json_text, table, wrapped
+from opdiff.cli.terminal import Progress, columns, json_text, table, wrapped
 from opdiff.core.formatting import printable, size
 from opdiff.report.columns import columns_of
 from opdiff.sample import write_sample
@@ -67,10 +67,6 @@ def test_size(nbytes: int, shown: str) -> None:
     assert size(nbytes) == shown
 
 
-def test_counted() -> None:
-    assert [counted(number, "file") for number in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
-
-
 def test_json_is_standard() -> None:
     values = {"a": [1, math.nan, (math.inf, -math.inf)], "b": None, "c": 0.5, "d": True, "ü": "\udcff\x1b"}
     plain = {"a": [1, "nan", ["inf", "-inf"]], "b": None, "c": 0.5, "d": True, "ü": "\udcff\x1b"}
@@ -79,7 +75,7 @@ def test_json_is_standard() -> None:
     assert text.isascii()
 
 
-def test_a_table_is_plain_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_is_plain_when_piped(capsys: Capture) -> None:
     table("title", ["[b]name", "n\x1b"], [["[red]x", 1], ["y" * 300, 22]], right=["n\x1b"])
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert lines[0] == "title"
@@ -111,9 +107,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("quiet", [False, True], ids=["plain", "quiet"])
-def test_pipe_gets_occasional_lines(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, quiet: bool
-) -> None:
+def test_pipe_gets_occasional_lines(capsys: Capture, monkeypatch: pytest.MonkeyPatch, *, quiet: bool) -> None:
     clock = Clock()
     monkeypatch.setattr("time.monotonic", clock)
     with Progress("reading", quiet=quiet) as progress:
@@ -123,7 +117,7 @@ def test_pipe_gets_occasional_lines(
     assert capsys.readouterr().err == expected
 
 
-def test_pipe_shows_workers_and_speed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipe_shows_workers_and_speed(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr("time.monotonic", clock)
     with Progress("comparing", quiet=False, in_bytes=True) as progress:
@@ -158,58 +152,50 @@ def test_bar_shows_workers_and_the_time_that_is_left(monkeypatch: pytest.MonkeyP
     assert "0:00:30" in shown
 
 
-def on_a_terminal(*arguments: str) -> tuple[str, str]:
-    """Return the output of a command to a terminal (standard error) and to a pipe (standard output)."""
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="terminals of other systems behave differently")
+
+
+def open_terminal(width: int) -> tuple[int, int]:
+    """Return our end and the other end of a terminal with 24 rows."""
     ours, theirs = pty.openpty()
-    env = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
-    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=theirs, text=True, env=env) as process:
-        os.close(theirs)
-        seen = b""
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            seen += part
-        assert process.stdout is not None
-        out = process.stdout.read()
-    os.close(ours)
-    assert process.returncode == 0
-    return seen.decode(), out
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    return ours, theirs
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="terminals of other systems behave differently")
-def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
-    for number in range(300):
-        add(tmp_path / "in", f"Add.add{number}.1.2.{TIME}")
-    arguments = ("convert", str(tmp_path / "in"), "-out", str(tmp_path / "out"), "-j", "1")
-    seen, out = on_a_terminal(*arguments)
-    assert re.search(r"converting.*300/300", seen)
-    assert re.fullmatch(r"300 of 300 files converted: 300 results from 12\.\d KiB in \d+\.\d s\n", out)
-    assert on_a_terminal(*arguments, "-q")[0] == ""
-
-
-def screen_of(*arguments: str) -> list[str]:
-    """Return the lines of a command's output and errors on a terminal of 80 columns and 24 rows, without colours."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+def on_a_terminal(*arguments: str, has_output: bool) -> str:
+    """Return what a command prints to a terminal of 80 columns: its errors, and its output unless that is discarded."""
+    ours, theirs = open_terminal(80)
     env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
     env |= {"TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
-    with subprocess.Popen([*COMMAND, *arguments], stdout=theirs, stderr=theirs, env=env):
+    out = theirs if has_output else subprocess.DEVNULL
+    with subprocess.Popen([*COMMAND, *arguments], stdout=out, stderr=theirs, env=env) as process:
         os.close(theirs)
         seen = b""
         with suppress(OSError):  # the other end is closed
             while part := os.read(ours, 65536):
                 seen += part
     os.close(ours)
+    assert process.returncode == 0
+    return seen.decode()
+
+
+@linux_only
+def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
+    for number in range(300):
+        add(tmp_path / "in", f"Add.add{number}.1.2.{TIME}")
+    arguments = ("convert", str(tmp_path / "in"), "-out", str(tmp_path / "out"), "-j", "1")
+    assert re.search(r"converting.*300/300", on_a_terminal(*arguments, has_output=False))
+    assert on_a_terminal(*arguments, "-q", has_output=False) == ""
+
+
+def screen_of(*arguments: str) -> list[str]:
+    """Return the lines of a command's output and errors on a terminal, without colours."""
     # Lines of the bar are erased before others are printed.
-    text = seen.decode().rpartition("\x1b[?25h")[2] if b"\x1b[?25h" in seen else seen.decode()
+    text = on_a_terminal(*arguments, has_output=True).rpartition("\x1b[?25h")[2]
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "").splitlines()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="terminals of other systems behave differently")
+@linux_only
 @pytest.mark.parametrize(
     ("language", "curve", "last"), [("en", "curve: ", "next: "), ("zh", "曲线\uff1a", "下一步\uff1a")]
 )
@@ -226,10 +212,9 @@ def test_a_result_fits_a_terminal(tmp_path: Path, language: str, curve: str, las
     assert len([line for line in screen_of(*words, "-q") if line.strip()]) == 1
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="terminals of other systems behave differently")
+@linux_only
 def test_lines_have_the_width_of_the_terminal_whatever_the_environment_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 90, 0, 0))
+    ours, theirs = open_terminal(90)
     monkeypatch.setenv("COLUMNS", "40")
     with os.fdopen(theirs, "w") as terminal, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", terminal)
@@ -265,7 +250,7 @@ def test_report_is_opened(tmp_path: Path) -> None:
     assert (refused.code, "--open cannot be combined with --no-html" in refused.err) == (2, True)
 
 
-def test_inspection_fits_a_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_inspection_fits_a_terminal(capsys: Capture, tmp_path: Path) -> None:
     values = np.linspace(-65504, 65504, 64).reshape(1, 1, 2, 2, 16)
     path = add(tmp_path, "a", dump(tensor(values, address=0x1240C0000400)))
     outcome = run(capsys, "inspect", path, "--stats", "-v")

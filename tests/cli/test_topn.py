@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from command_line import run
+from command_line import Capture, run
 from score_files import save, scores
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
     return save(tmp_path / "t.npy", scores(changed)), save(tmp_path / "g.npy", scores(LABELS))
 
 
-def test_the_summary(sides: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary(sides: tuple[Path, Path], tmp_path: Path, capsys: Capture) -> None:
     done = run(capsys, "topn", *sides, "--labels", tmp_path / "labels.txt")
     assert done.code == 0, done.err
     assert done.out.startswith("The difference is above 1%: the top-1 accuracy of the target is 2.00% lower")
@@ -37,13 +37,7 @@ def test_the_summary(sides: tuple[Path, Path], tmp_path: Path, capsys: pytest.Ca
     assert "changed: 10 samples" in done.out
 
 
-def test_the_summary_in_chinese(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "topn", *sides, "--lang", "zh").out.startswith(
-        "差异超过 1%\uff1a2.00% 的样本的最佳类别与标杆不同"
-    )
-
-
-def test_the_json_on_standard_output(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_on_standard_output(sides: tuple[Path, Path], capsys: Capture) -> None:
     done = run(capsys, "topn", *sides, "--k", "1,3", "--json")
     result = done.json
     assert (result["schema"], result["outcome"], result["samples"]) == ("opdiff-topn", "suspicious", 500)
@@ -54,7 +48,7 @@ def test_the_json_on_standard_output(sides: tuple[Path, Path], capsys: pytest.Ca
     assert "The difference is above 1%" in done.err
 
 
-def test_files(sides: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files(sides: tuple[Path, Path], tmp_path: Path, capsys: Capture) -> None:
     labels = ("--labels", tmp_path / "labels.txt")
     done = run(capsys, "topn", *sides, *labels, "--json", tmp_path / "r.json", "-o", tmp_path / "out")
     assert json.loads((tmp_path / "r.json").read_text())["version"] == 1
@@ -73,7 +67,7 @@ def test_files(sides: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureF
     ("gate", "code"),
     [("wrong", 0), ("suspicious", 1), ("unsure", 1), ("2.5%", 0), ("1.9%", 1), ("worse", 2), ("2", 2), ("-1%", 2)],
 )
-def test_gates(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str], gate: str, code: int) -> None:
+def test_gates(sides: tuple[Path, Path], capsys: Capture, gate: str, code: int) -> None:
     done = run(capsys, "topn", *sides, f"--fail-on={gate}")
     assert done.code == code, done.err
     assert ("gate violated" in done.err) == (code == 1)
@@ -90,7 +84,7 @@ def test_gates(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str], gat
     ids=["k", "k of all", "no labels", "operator of an array"],
 )
 def test_arguments(
-    sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, message: str
+    sides: tuple[Path, Path], capsys: Capture, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     done = run(capsys, "topn", *sides, *arguments)
     assert done.code == code

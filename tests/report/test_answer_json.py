@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from command_line import run
+from command_line import Capture, run
 from made_comparisons import measured
 from made_reports import judged_comparison, many_tokens, not_compared, row, strange_names, with_judgement
 from opdiff.core.comparison import Mode
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from opdiff.sample import Sample
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "formats" / "answer.schema.json"
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")

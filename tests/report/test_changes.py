@@ -14,7 +14,7 @@ from opdiff.core.tensor import Slot
 from opdiff.report.changes import ChangeKind, find_changes
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Comparison
+    from opdiff.core.comparison import Comparison, Row
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,27 @@ def test_kinds_of_change(before: dict[str, Any], after: dict[str, Any], kind: Ch
     assert changes.other_numbers == (kind is None and before != after)
 
 
-def test_tensors_appear_and_vanish() -> None:
-    changes = find_changes(judged_comparison(row("a"), row("b")), judged_comparison(row("b"), row("c")))
-    assert [(change.kind, change.tensor) for change in changes.rows] == [
-        (ChangeKind.VANISHED, "a:output:0"),
-        (ChangeKind.APPEARED, "c:output:0"),
-    ]
+# Old and new rows, and the changes with the numbers of their new rows.
+ROWS: dict[str, tuple[list[Row], list[Row], list[tuple[str, str, int | None]]]] = {
+    "appeared and vanished": (
+        [row("a"), row("b")],
+        [row("b"), row("c")],
+        [("vanished", "a:output:0", None), ("appeared", "c:output:0", 1)],
+    ),
+    "worse before better": (
+        [row("a", **BAD), row("b"), row("c", Slot.INPUT)],
+        [row("a"), row("b", **BAD), row("c", Slot.INPUT)],
+        [("worse", "b:output:0", 1), ("better", "a:output:0", 0)],
+    ),
+    "several rows of one tensor": ([row("a"), row("a", **BAD)], [row("a"), row("a", **BAD)], []),
+    "never compared": ([not_compared("a")], [not_compared("a")], []),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), ROWS.values(), ids=ROWS)
+def test_order_of_changes(old: list[Row], new: list[Row], expected: list[tuple[str, str, int | None]]) -> None:
+    changes = find_changes(judged_comparison(*old), judged_comparison(*new))
+    assert [(change.kind, change.tensor, change.row) for change in changes.rows] == expected
 
 
 def test_vanished_tensor_has_a_reason() -> None:
@@ -79,19 +94,3 @@ def with_faults(operators: str) -> Comparison:
     comparison = judged_comparison(row("a"))
     findings = tuple(replace(FAULT, operator=operator) for operator in operators)
     return replace(comparison, judgement=replace(comparison.judgement, findings=findings))
-
-
-def test_order_of_changes_and_row_numbers() -> None:
-    old = judged_comparison(row("a", **BAD), row("b"), row("c", Slot.INPUT))
-    new = judged_comparison(row("a"), row("b", **BAD), row("c", Slot.INPUT))
-    changes = find_changes(old, new)
-    assert [(change.kind, change.row) for change in changes.rows] == [("worse", 1), ("better", 0)]
-
-
-def test_rows_of_one_tensor_are_matched_in_order() -> None:
-    changes = find_changes(judged_comparison(row("a"), row("a", **BAD)), judged_comparison(row("a"), row("a", **BAD)))
-    assert changes.rows == ()
-
-
-def test_tensors_never_compared_are_no_change() -> None:
-    assert find_changes(judged_comparison(not_compared("a")), judged_comparison(not_compared("a"))).rows == ()

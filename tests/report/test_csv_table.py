@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from made_comparisons import (
@@ -23,18 +24,20 @@ from made_comparisons import (
     metrics,
     pairing,
     tensor,
+    unpaired_operator,
+    unpaired_tensor,
 )
 from opdiff.core.comparison import TableView
 from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.report.cells import escape_formula
-from opdiff.report.offline_table import EXTRA_COLUMNS, SelectedMetrics, offline_table
+from opdiff.report.cells import columns_of_rows, csv_lines, escape_formula, full_numbers, write_table
+from opdiff.report.offline_table import EXTRA_COLUMNS, SelectedMetrics, offline_table, write_mapping
 from opdiff.report.saved_json import load, save
 from opdiff.report.table import write_csv
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Comparison
+    from opdiff.core.comparison import Comparison, Row
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "formats" / "result-csv.md"
 NOT_COMPARABLE = "not comparable,made up,,,unsure."
@@ -136,40 +139,41 @@ def test_an_operator(tmp_path: Path) -> None:
     assert text == f"{start}{',' * (len(EXTRA) - 4)}{NOT_COMPARABLE}"
 
 
-def test_an_operator_of_one_side_only(tmp_path: Path) -> None:
-    row = cells(comparison(failed_operator(of=label("*", "Sigmoid_4", 11, ""))), tmp_path)
-    assert [row[name] for name in ("Index", "OpType", "NPUDump", "GroundTruth")] == ["11", "NaN", "*", "Sigmoid_4"]
+def of_address(address: int | None) -> Row:
+    return measured(pairing(target=side_tensor(TensorKey("conv1", Slot.OUTPUT, 0), tensor(address=address))))
 
 
-def test_unknown_address_is_zero(tmp_path: Path) -> None:
-    row = measured(pairing(target=side_tensor(TensorKey("conv1", Slot.OUTPUT, 0), tensor(address=None))))
-    assert cells(comparison(row), tmp_path)["Address"] == "0"
+# Rows, and some of their cells.
+CELLS_OF_ROWS: dict[str, tuple[Row, dict[str, str]]] = {
+    "operator of one side": (
+        failed_operator(of=label("*", "Sigmoid_4", 11, "")),
+        {"Index": "11", "OpType": "NaN", "NPUDump": "*", "GroundTruth": "Sigmoid_4"},
+    ),
+    "not UTF-8": (failed_operator(of=label("卷积", "\udcff")), {"NPUDump": "卷积", "GroundTruth": "\\udcff"}),
+    "unknown address": (of_address(None), {"Address": "0"}),
+    "scalar": (measured(shape=()), {"Shape": "[]"}),
+    "one axis": (measured(shape=(1,)), {"Shape": "[1]"}),
+    "no elements": (measured(shape=(0, 4)), {"Shape": "[0,4]"}),
+    "overflow": (measured(overflow=True), {"OverFlow": "YES"}),
+    "no overflow": (measured(overflow=False), {"OverFlow": "NO"}),
+    "unknown overflow": (measured(overflow=None), {"OverFlow": "NaN"}),
+    "missing values": (measured(metrics=metrics(snr_db=None, worst_index=None)), {"SNR(dB)": "", "WorstIndex": ""}),
+    "NaN": (measured(metrics=metrics(norm_ratio=float("nan"))), {"NormRatio": "NaN"}),
+    "reasons and notes once": (
+        measured(
+            metrics=metrics(notes=(quoted("it is a scalar."), quoted("all zero."))),
+            custom=(("Mine", "1.5", "mine failed."),),
+            notes=(quoted("it is a scalar."),),
+        ),
+        {"CompareFailReason": "it is a scalar.; all zero. mine failed."},
+    ),
+}
 
 
-@pytest.mark.parametrize(("shape", "text"), [((), "[]"), ((1,), "[1]"), ((0, 4), "[0,4]")])
-def test_shapes(shape: tuple[int, ...], text: str, tmp_path: Path) -> None:
-    assert cells(comparison(measured(shape=shape)), tmp_path)["Shape"] == text
-
-
-@pytest.mark.parametrize(("overflow", "text"), [(True, "YES"), (False, "NO"), (None, "NaN")])
-def test_overflow(overflow: bool | None, text: str, tmp_path: Path) -> None:
-    shown = replace(comparison(measured(overflow=overflow)), view=TableView(overflow=True))
-    assert cells(shown, tmp_path)["OverFlow"] == text
-
-
-def test_missing_values_are_empty_and_nan_is_nan(tmp_path: Path) -> None:
-    found = metrics(snr_db=None, norm_ratio=float("nan"), worst_index=None)
-    row = cells(comparison(measured(metrics=found)), tmp_path)
-    assert (row["SNR(dB)"], row["NormRatio"], row["WorstIndex"]) == ("", "NaN", "")
-
-
-def test_reasons_and_notes_appear_once(tmp_path: Path) -> None:
-    row = measured(
-        metrics=metrics(notes=(quoted("it is a scalar."), quoted("all zero."))),
-        custom=(("Mine", "1.5", "mine failed."),),
-        notes=(quoted("it is a scalar."),),
-    )
-    assert cells(comparison(row), tmp_path)["CompareFailReason"] == "it is a scalar.; all zero. mine failed."
+@pytest.mark.parametrize(("row", "expected"), CELLS_OF_ROWS.values(), ids=CELLS_OF_ROWS)
+def test_cells(row: Row, expected: dict[str, str], tmp_path: Path) -> None:
+    found = cells(replace(comparison(row), view=TableView(overflow=True)), tmp_path)
+    assert {name: found[name] for name in expected} == expected
 
 
 def test_custom_metrics(tmp_path: Path) -> None:
@@ -194,30 +198,24 @@ def test_quotes_only_where_needed(tmp_path: Path) -> None:
     assert line.startswith('3,Conv2D,"a,b""c",NaN,NaN,plain,NaN,NaN,NaN,NaN,NaN,"he message ""no"",\nand left",')
 
 
-def test_non_ascii_characters(tmp_path: Path) -> None:
-    row = cells(comparison(failed_operator(of=label("卷积", "\udcff"))), tmp_path)
-    assert (row["NPUDump"], row["GroundTruth"]) == ("卷积", "\\udcff")
-
-
-HARMFUL = {
+# Cells, and their escaped form.
+FORMULAS = {
     "=1+1": "'=1+1", "+cmd": "'+cmd", "-x": "'-x", "@sum": "'@sum", "%x": "'%x", "＝1": "'＝1", "－x": "'－x",  # noqa: RUF001
     "＋x": "'＋x", "％x": "'％x", "＠x": "'＠x", "\t=1": "'\t=1", "\tx": "'\tx", "\rx": "'\rx", "\nx": "'\nx",  # noqa: RUF001
     "  =1": "'  =1", "a;=1": "a;'=1", "a; -x": "a;' -x", "a\n=1": "a\n'=1", "-1+1": "'-1+1", "-1 ": "'-1 ",
+    # After characters that are not visible.
+    "\ufeff=1+1": "'\ufeff=1+1", "\u200b@SUM(A1)": "'\u200b@SUM(A1)", " \u2060\u200e -2+3": "' \u2060\u200e -2+3",
+    "a;\ufeff+1+1": "a;'\ufeff+1+1",
 }  # fmt: skip
 PLAIN = [
-    "", "conv1", "a=b", "a-b", "a@b", "*", "-1", "-1.5e-08", "+2", "-inf", "nan", "(-0.1;1.0),(0.1;1.0)", "a;b", "'",
-    "50%", "block/conv-1:output:0",
+    "", "conv1", "a=b", "a-b", "a@b", "*", "-1", "-1.5", "-1.5e-08", "+2", "-inf", "nan", "(-0.1;1.0),(0.1;1.0)", "a;b",
+    "'", "50%", "block/conv-1:output:0", "\ufeffconv1",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "expected"), HARMFUL.items(), ids=map(repr, HARMFUL))
+@pytest.mark.parametrize(("text", "expected"), (FORMULAS | {text: text for text in PLAIN}).items(), ids=repr)
 def test_formulas_are_escaped(text: str, expected: str) -> None:
     assert escape_formula(text) == expected
-
-
-@pytest.mark.parametrize("text", PLAIN, ids=map(repr, PLAIN))
-def test_other_cells_are_not_escaped(text: str) -> None:
-    assert escape_formula(text) == text
 
 
 def test_formulas_are_escaped_in_any_string(tmp_path: Path) -> None:
@@ -246,6 +244,84 @@ def test_a_loaded_comparison_gives_the_same_table(tmp_path_factory: pytest.TempP
     first = written(of, folder)
     write_csv(offline_table(load(str(folder / "saved.json")), COLUMNS), str(folder / "again.csv"))
     assert (folder / "again.csv").read_bytes().decode() == first
+
+
+# Any cells
+
+
+ROW = (1.5e-8, 0.1, 3, None, "=1+1", 'a,"b"', "\udc80")
+
+
+def test_cells_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    write_table(str(path), ["h"] * len(ROW), columns_of_rows([ROW]))
+    assert path.read_bytes().split(b"\r\n")[1] == b'1.50000e-08,0.100000,3,,\'=1+1,"a,""b""",\\udc80'
+    write_table(str(path), ["h"] * len(ROW), columns_of_rows([ROW]), full_numbers)
+    assert path.read_bytes().split(b"\r\n")[1] == b'1.5e-08,0.1,3,,\'=1+1,"a,""b""",\\udc80'
+
+
+def test_rows_of_several_parts(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    write_table(str(path), ["number", "name"], columns_of_rows((number, "a") for number in range(4001)))
+    assert path.read_text().splitlines()[1:] == [f"{number},a" for number in range(4001)]
+
+
+def test_failure_leaves_no_file(tmp_path: Path) -> None:
+    def rows() -> list[tuple[str]]:
+        raise ValueError
+
+    with pytest.raises(ValueError, match=r"^$"):
+        write_table(str(tmp_path / "table.csv"), ["h"], columns_of_rows(row for _ in "a" for row in rows()))
+    assert not list(tmp_path.iterdir())
+
+
+CELLS = st.none() | st.floats() | st.integers() | st.text() | st.sampled_from(["", '"', "a,b", "=1", "-", "\r", "a\nb"])
+
+
+@given(st.integers(2, 4).flatmap(lambda width: st.lists(st.tuples(*[CELLS] * width), max_size=5)))
+def test_lines_are_those_of_the_standard_library(rows: list[tuple[str | float | None, ...]]) -> None:
+    file = io.StringIO(newline="")
+    escaped = [[escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    csv.writer(file).writerows(escaped)
+    assert b"".join(csv_lines(columns, full_numbers) for columns in columns_of_rows(rows)) == file.getvalue().encode(
+        "utf-8", "backslashreplace"
+    )
+
+
+@given(st.lists(st.floats() | st.floats(-1, 1) | st.sampled_from([1e-4, 9.9e-5, 1e16, 9e15, -1e-5, 0.0, -0.0, 1e300])))
+def test_numbers_have_all_their_digits(numbers: list[float]) -> None:
+    assert full_numbers(numbers) == [str(number) for number in numbers]
+
+
+# The table of pairs
+
+PAIR_HEADER = "OpType,NPUDump,GroundTruth,TensorIndex,NPUDumpPath,GroundTruthPath,MatchRule,Confidence,Reason"
+
+
+def test_every_kind_of_row(tmp_path: Path) -> None:
+    rows = (
+        pairing(confidence=0.5),
+        pairing(),
+        unpaired_tensor(target=tensor(path="/target/other")),
+        unpaired_operator(of=label("=op", "*", 4, "")),
+    )
+    write_mapping(rows, str(tmp_path / "mapping.csv"))
+    assert (tmp_path / "mapping.csv").read_bytes().decode().split("\r\n") == [
+        f"Index,{PAIR_HEADER}",
+        "3,Conv2D,conv1,conv1,conv1:output:0,/target/file,/golden/file,named in the rule file,0.500000,",
+        "3,Conv2D,conv1,conv1,conv1:output:0,/target/file,/golden/file,named in the rule file,1.000000,",
+        "3,Conv2D,conv1,conv1,conv1:input:0,/target/other,NaN,,,no golden file",
+        "4,NaN,'=op,*,NaN,NaN,NaN,,,no dump file",
+        "",
+    ]
+
+
+def test_sequence_column(tmp_path: Path) -> None:
+    write_mapping((unpaired_operator(),), str(tmp_path / "mapping.csv"), sequence=True)
+    assert (tmp_path / "mapping.csv").read_text().splitlines() == [
+        f"Index,OpSequence,{PAIR_HEADER}",
+        "3,12,Conv2D,conv1,conv1,NaN,NaN,NaN,,,no dump file",
+    ]
 
 
 # The page

@@ -13,14 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opdiff.core.atomic_file import open_atomic
-from opdiff.report.file_names import batch_file_name, mapping_file_name, result_file_name, write_new
+from opdiff.report.file_names import batch_file_name, timed_file_name, write_new
 
 WHEN = struct_time((2024, 1, 5, 10, 3, 2, 4, 5, 0))
-
-
-def test_names() -> None:
-    assert result_file_name(WHEN) == "result_20240105100302.csv"
-    assert mapping_file_name(WHEN) == "mapping_20240105100302.csv"
 
 
 @pytest.mark.parametrize(
@@ -45,10 +40,11 @@ def test_batch_names_stay_in_their_folder(device: str, model: str, step: str) ->
     assert not name.startswith((".", "-"))
 
 
-def test_long_names_differ() -> None:
+def test_names_have_the_time_and_long_ones_differ() -> None:
     first, second = (batch_file_name("0", "x" * 300 + end, "0", WHEN) for end in "ab")
     assert first != second
     assert first.endswith("_result_20240105100302.csv")
+    assert timed_file_name("mapping", WHEN) == "mapping_20240105100302.csv"
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])

@@ -18,7 +18,7 @@ from opdiff.core.row_store import RowStore
 from opdiff.report import parts
 from opdiff.report.html_page import write_html
 from opdiff.report.parquet_table import write_parquet
-from opdiff.report.parts import divided, part_reference, whole_units
+from opdiff.report.parts import part_reference, whole_units
 from opdiff.run import map_jobs
 
 if TYPE_CHECKING:
@@ -29,29 +29,22 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
 
 
-@given(st.lists(st.integers(1, 9), max_size=8), st.integers(1, 12), st.integers(0, 12))
+@given(st.lists(st.integers(1, 9), max_size=8), st.integers(1, 12), st.integers(0, 100))
 def test_parts_end_with_units_and_have_all_rows(lengths: list[int], min_rows: int, more: int) -> None:
     units = [number for number, length in enumerate(lengths) for _ in range(length)]
     rows = [replace(row(f"op{number}"), unit=Unit(0, unit, None)) for number, unit in enumerate(units)]
-    max_rows = min_rows + more if more else 0
+    max_rows = min_rows + more
     found = list(whole_units(judged_comparison(*rows), min_rows, max_rows))
     assert [number for part in found for number in part] == list(range(len(rows)))
     assert found
     ends = {sum(lengths[: number + 1]) for number in range(len(lengths))}
     for part in found[:-1]:
         assert len(part) == max_rows or (part.stop in ends and len(part) >= min_rows)
-    assert not max_rows or all(len(part) <= max_rows for part in found)
+    assert all(len(part) <= max_rows for part in found)
     # A part is no longer than it has to be.
     assert all(
         len(part) == max_rows or not any(part.start + min_rows <= end < part.stop for end in ends) for part in found
     )
-
-
-@given(st.integers(0, 50), st.integers(1, 20))
-def test_numbers_are_divided_evenly(count: int, max_rows: int) -> None:
-    found = list(divided(range(3, 3 + count), max_rows))
-    assert [number for part in found for number in part] == list(range(3, 3 + count))
-    assert all(0 < len(part) <= max_rows for part in found)
 
 
 def stored(made: Comparison, monkeypatch: pytest.MonkeyPatch) -> Comparison:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 import zlib
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,8 @@ from opdiff.core.reasons import because, quoted
 from opdiff.report import parts
 from opdiff.report.html_page import write_html
 from opdiff.report.packed_columns import pack_columns
-from opdiff.report.saved_json import load, save
+from opdiff.report.saved_json import load, pack_pictures, save
 from opdiff.report.saved_json_v1 import load_v1
-from opdiff.report.saved_pictures import pack_pictures
 from opdiff.workflows.compare.saved import load_saved
 
 V1 = Path(__file__).parent / "saved_v1"
@@ -40,32 +39,15 @@ def test_loading_restores_the_comparison(tmp_path_factory: pytest.TempPathFactor
     assert repr(load(path)) == repr(of)
 
 
-@pytest.mark.parametrize("made", [with_judgement(), many_tokens(2, 2, 3)], ids=["offline", "graph mode"])
-def test_judgements_and_units_are_saved(made: Comparison, tmp_path: Path) -> None:
-    save(made, str(tmp_path / "saved.json"))
-    assert load(str(tmp_path / "saved.json")) == made
-
-
-def test_pictures_are_saved(tmp_path: Path) -> None:
-    made = replace(comparison(measured()), pictures=(picture(0, (2, 3, 4)), picture(1, (5,))))
-    save(made, str(tmp_path / "saved.json"))
-    assert load(str(tmp_path / "saved.json")) == made
+WITH_PICTURES = replace(comparison(measured()), pictures=(picture(0, (2, 3, 4)), picture(1, (5,))))
 
 
 @pytest.mark.parametrize(
-    ("damaged", "problem"),
-    [
-        pytest.param(b"\x78\x9c", "its pictures are cut", id="cut"),
-        pytest.param(b"nothing", "its pictures are damaged", id="not deflated"),
-        pytest.param(zlib.compress(b"\x91\x80"), "missing required field", id="no picture"),
-        pytest.param(pack_pictures([picture(0, (2, 3))])[:-4], "its pictures are cut", id="checksum missing"),
-    ],
+    "made", [with_judgement(), many_tokens(2, 2, 3), WITH_PICTURES], ids=["offline", "graph mode", "pictures"]
 )
-def test_damaged_pictures_are_named(tmp_path: Path, damaged: bytes, problem: str) -> None:
-    content = document(tmp_path) | {"pictures": base64.b64encode(damaged).decode()}
-    (tmp_path / "saved.json").write_text(json.dumps(content))
-    with pytest.raises(InputError, match=problem):
-        load(str(tmp_path / "saved.json"))
+def test_judgements_units_and_pictures_are_saved(made: Comparison, tmp_path: Path) -> None:
+    save(made, str(tmp_path / "saved.json"))
+    assert load(str(tmp_path / "saved.json")) == made
 
 
 def test_files_without_pictures_are_loaded(tmp_path: Path) -> None:
@@ -115,9 +97,13 @@ def document(tmp_path: Path) -> Any:
     return json.loads((tmp_path / "saved.json").read_text())
 
 
+def base64(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
 def block(**tables: list[Any]) -> list[str]:
     empty: dict[str, list[Any]] = {"rows": [], "verdicts": [], "documented": []}
-    return [base64.b64encode(pack_columns(empty | tables)).decode()]
+    return [base64(pack_columns(empty | tables))]
 
 
 WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
@@ -135,6 +121,22 @@ WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
     ),
     "text_for_row": (("rows",), block(rows=["1"]), "Expected `array`, got `str` - at `$[0]`"),
     "verdicts": (("rows",), block(verdicts=[Verdict(Level.NOISE, quoted(""))]), "it has 1 verdicts for 0 rows"),
+    "cut_pictures": (("pictures",), base64(b"\x78\x9c"), "its pictures are cut, or larger than 1 GiB"),
+    "no_checksum": (
+        ("pictures",),
+        base64(pack_pictures([picture(0, (2, 3))])[:-4]),
+        "its pictures are cut, or larger than 1 GiB",
+    ),
+    "not_deflated": (
+        ("pictures",),
+        base64(b"nothing"),
+        "its pictures are damaged: Error -3 while decompressing data: incorrect header check",
+    ),
+    "no_picture": (
+        ("pictures",),
+        base64(zlib.compress(b"\x91\x80")),
+        "its pictures are damaged: Object missing required field `row` - at `$[0]`",
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""The summary for the terminal."""
+"""The summary for the terminal, in both modes, and the short names of fused operators in it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from made_comparisons import comparison, failed_operator, failed_tensor, label, measured, metrics, pairing
-from opdiff.core.judgement import ErrorKind, Finding, Level
+from opdiff.core.comparison import Mode
+from opdiff.core.dump import Unit
+from opdiff.core.judgement import Colour, DocumentedResult, ErrorKind, Finding, Level
 from opdiff.core.reasons import Language, all_of, because, quoted
 from opdiff.report import summary_text
+from opdiff.report.graph_summary import Tally, tally_lines
+from opdiff.report.short_names import short_name, with_short_names
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison, Row
@@ -135,3 +139,46 @@ def test_table_of_operators_at_fault(proved: tuple[str, ...], lines: list[str]) 
     made = comparison(with_cosine("a", 0.5), with_cosine("b", 0.5))
     made = replace(made, judgement=replace(made.judgement, findings=found))
     assert [line.text.rstrip() for line in summary_text.finding_table(made, Language.ENGLISH)] == lines
+
+
+# Graph mode
+
+
+def test_reasons_are_grouped_by_code() -> None:
+    found = [because("pair.no_file", side="golden", name=name) for name in ("x", "y")] + [because("core.no_nan")]
+    rows = [replace(failed_operator(reason, label()), unit=Unit(0, 1, None)) for reason in found]
+    made = comparison(*rows)
+    documented = tuple(DocumentedResult("", "", Colour.NONE) for _ in rows)
+    tally = Tally.of(replace(made, mode=Mode.GRAPH, judgement=replace(made.judgement, documented=documented)))
+    first, second = (str(reason) for reason in found[::2])
+    assert list(tally_lines(tally))[1:4] == ["not compared: 3 rows", f"  2 x, such as: {first}", f"  1 x {second}"]
+    assert tally.as_json()["reasons"] == [
+        {"count": 2, "code": "pair.no_file", "reason": first},
+        {"count": 1, "code": "core.no_nan", "reason": second},
+    ]
+
+
+# Short names
+
+
+@pytest.mark.parametrize(
+    ("operator", "originals", "short"),
+    [
+        ("/m/cv2/conv/Conv/m/cv2/act/Mul", ("/m/cv2/conv/Conv", "/m/cv2/act/Mul"), "m/cv2 · Conv + Mul"),
+        ("conv1conv1_relu", ("conv1", "conv1_relu"), "conv1 + conv1_relu"),
+        ("a/bc/d", ("a/b", "c/d"), "b + d"),
+        ("renamed", ("a", "b"), "renamed"),
+        ("a", ("a",), "a"),
+        ("", ("", ""), ""),
+    ],
+)
+def test_short_name(operator: str, originals: tuple[str, ...], short: str) -> None:
+    assert short_name(operator, originals) == short
+
+
+def test_only_known_operators_of_reasons_are_shortened() -> None:
+    names = {"ab": "a + b"}
+    assert with_short_names(because("x.y", operator="ab", kind="ab"), names) == because(
+        "x.y", operator="a + b", kind="ab"
+    )
+    assert with_short_names(because("x.y", operator="c"), names) == because("x.y", operator="c")

@@ -1,4 +1,4 @@
-// Sentences of a comparison: templates in both languages, and the facts of each. report/page_reasons.py encodes them.
+// Sentences of a comparison: templates in both languages, and the facts of each. report/page_text.py encodes them.
 import type { Language } from "./texts";
 
 /** The number of a template, and the values of its facts. */

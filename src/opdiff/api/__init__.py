@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from opdiff.api.comparison import Comparison
-from opdiff.api.errors import python_errors
 from opdiff.core import filesystem
 from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
@@ -27,13 +28,46 @@ __all__ = [
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from opdiff.core.stages import Chain
     from opdiff.workflows.golden.pipeline import GoldenResult
     from opdiff.workflows.topn.result import TopnResult
 
     Path = str | os.PathLike[str]
+
+# Arguments and fields of options by their command-line options; long options with the name of their argument are below.
+_ARGUMENTS = {
+    "-tp": "target",
+    "-gp": "golden",
+    "-fr": "rules",
+    "-cfr": "fusion_off_rules",
+    "-qfr": "quant_rules",
+    "-s": "selected",
+    "-r": "number_range",
+    "-c": "custom",
+    "-j": "workers",
+    "-alg": "metrics",
+    "--select": "selected",
+    "--range": "number_range",
+    "--mode torchair": "mode=Mode.GRAPH",
+    "--mode offline_data": "mode=Mode.OFFLINE",
+    "--input": "inputs",
+    "--shape": "shapes",
+    "--random": "seed",
+    "--for": "rules",
+    "--library": "libraries",
+    "--stage": "names",
+    "--k": "ks",
+}
+_SAME_NAMES = (
+    "--cache", "--classes", "--cluster", "--cluster-config", "--constants", "--data-mode", "--data_mode", "--dtype",
+    "--files", "--force", "--golden-operator", "--graph", "--label-offset", "--labels", "--limits", "--memory",
+    "--only", "--only-needed", "--operator", "--pairs", "--rank", "--resume", "--rules", "--shards", "--token",
+    "--until", "--weights",
+)  # fmt: skip
+_ARGUMENTS |= {name: name.lstrip("-").replace("-", "_") for name in _SAME_NAMES}
+_OPTION = re.compile(rf"(?<![\w/=-])({'|'.join(sorted(map(re.escape, _ARGUMENTS), reverse=True))})(?![\w/=-])")
 
 
 def compare(
@@ -70,7 +104,7 @@ def compare(
         quant_rules=without_secrets(str(quant_rules)),
         in_process=True,
     )
-    with python_errors():
+    with _python_errors():
         (result,) = pipeline.compare(wanted, lambda _done, _total: None)
         if isinstance(result, ComparisonProblem):
             raise InputError(result.path, result.reason)
@@ -110,7 +144,7 @@ def golden(
         inputs={name: str(path) for name, path in (inputs or {}).items()},
         rules=str(rules),
     )
-    with python_errors():
+    with _python_errors():
         return make_golden(wanted, lambda _note: None, lambda _done, _total: None)
 
 
@@ -130,7 +164,7 @@ def topn(target: Path, golden: Path, *, labels: Path = "", options: TopnOptions 
     from opdiff.workflows.topn.pipeline import check_topn
 
     paths = {"target": str(target), "golden": str(golden), "labels": str(labels)}
-    with python_errors():
+    with _python_errors():
         return check_topn(replace(options or TopnOptions(), **paths))
 
 
@@ -166,5 +200,20 @@ def stages(
         quant_rules=str(quant_rules),
         compare=replace(wanted.compare, mode=Mode.OFFLINE, in_process=True),
     )
-    with python_errors():
+    with _python_errors():
         return compare_stages(wanted, lambda _done, _total: None).chain
+
+
+@contextmanager
+def _python_errors() -> Iterator[None]:
+    """Name arguments of Python in errors, which have the options of the command line."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(_in_python(str(error.problem))) from error
+    except InputError as error:
+        raise InputError(error.path, _in_python(str(error.problem))) from error
+
+
+def _in_python(sentence: str) -> str:
+    return _OPTION.sub(lambda match: f"`{_ARGUMENTS[match[0]]}`", sentence)

@@ -14,9 +14,8 @@ from opdiff.core.formatting import printable
 from opdiff.core.reasons import because, render
 from opdiff.report.flat import flat_table
 from opdiff.report.html_page import write_html
-from opdiff.report.notebook_html import notebook_html
+from opdiff.report.notebook import notebook_html, plot_curve, plot_heatmap, plot_histogram
 from opdiff.report.offline_table import offline_table
-from opdiff.report.plots import plot_curve, plot_heatmap, plot_histogram
 from opdiff.report.saved_json import save
 from opdiff.report.summary_text import outcome_text, summary_lines
 from opdiff.report.table import write_csv
@@ -174,8 +173,7 @@ class Comparison:
         """Return the rows as a `pandas.DataFrame`, one column for each number; needs pandas."""
         import pandas as pd
 
-        table = flat_table(self.values)
-        return pd.DataFrame(dict(zip(table.names, table.columns, strict=True)))
+        return pd.DataFrame(flat_table(self.values))
 
 
 def _names(row: core.Row) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opdiff.cli.arguments import add_json, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import said
-from opdiff.cli.model_options import named_shapes
+from opdiff.cli.model_options import add_replayed_model, given_shapes
 from opdiff.cli.terminal import note_owner, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import printable, size
@@ -36,16 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("operator", metavar="OP", help="name of the operator")
     parser.add_argument("target", metavar="TARGET", help="dump directory of the run on the NPU")
     parser.add_argument("golden", metavar="GOLDEN", nargs="?", default="", help="golden directory")
-    parser.add_argument(
-        "-fr", "-f", "--fusion-rule-file", "--rules", metavar="FILE", default="",
-        help="rules of the target's model: offline model, JSON of ATC or graph text",
-    )  # fmt: skip
-    parser.add_argument("--model", metavar="FILE", default="", help="original model: ONNX file, or prototxt")
-    parser.add_argument("--weights", metavar="FILE", default="", help="caffemodel of a prototxt")
-    parser.add_argument(
-        "--shape", type=named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
-        help="shape of an input whose shape the model leaves open",
-    )  # fmt: skip
+    add_replayed_model(parser, "original model: ONNX file, or prototxt")
     parser.add_argument("-o", "--output", metavar="FILE", default="", help="archive to write; default: OP.zip")
     add_json(parser)
 
@@ -70,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
             rules=args.fusion_rule_file,
             model=args.model,
             weights=args.weights,
-            shapes=dict(pair for pairs in args.shapes for pair in pairs),
+            shapes=given_shapes(args),
         )
     )
     if args.json != "-":

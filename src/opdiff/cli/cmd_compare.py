@@ -38,9 +38,14 @@ from opdiff.cli.report_options import (
     print_refused,
     write_answer,
 )
+from opdiff.cli.terminal import Progress, note_owner, open_page, write_document
 from opdiff.core import filesystem
-from opdiff.core.errors import UsageError
+from opdiff.core.atomic_file import make_folder, require_writable
+from opdiff.core.comparison import DataMode, Mode
+from opdiff.core.errors import InputError, UsageError
+from opdiff.core.formatting import printable
 from opdiff.core.reasons import Reason, because
+from opdiff.report import find_forms
 
 if TYPE_CHECKING:
     import argparse
@@ -81,7 +86,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_graph_mode(parser)
     _add_single(parser)
     add_model(parser)
-    _add_judging(parser)
+    add_judging(parser)
+    parser.add_argument(
+        "--third", metavar="DIR", default="",
+        help="dump of the target with fusion off, to find the step that causes the error",
+    )  # fmt: skip
     add_gate(parser)
     parser.add_argument("--force", action="store_true", help="compare and judge even if inputs seem to be mixed up")
     add_report_options(parser)
@@ -149,16 +158,6 @@ def _add_single(parser: argparse.ArgumentParser) -> None:
     add_element_options(parser)
 
 
-def _add_judging(parser: argparse.ArgumentParser) -> None:
-    add_judging(parser)
-    parser.add_argument(
-        "--third",
-        metavar="DIR",
-        default="",
-        help="dump of the target with fusion off, to find the step that causes the error",
-    )
-
-
 def _add_work(parser: argparse.ArgumentParser) -> None:
     add_jobs(parser)
     parser.add_argument(
@@ -167,17 +166,13 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     add_cache(parser)
     add_cluster(parser)
     parser.add_argument(
-        "--resume",
-        action="store_true",
+        "--resume", action="store_true",
         help="save finished results, and continue an interrupted run with its output directory",
-    )
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and return the exit code."""
-    from opdiff.cli.terminal import note_owner
-    from opdiff.core.atomic_file import make_folder, require_writable
-    from opdiff.core.comparison import Mode
     from opdiff.workflows.compare.options import choose_mode
 
     options = _options(args, *_sides(args))
@@ -199,9 +194,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_mode(args: argparse.Namespace, options: CompareOptions) -> None:
-    from opdiff.core.comparison import Mode
-    from opdiff.report import find_forms
-
     find_forms(options.reports, options.mode)
     if args.json and filesystem.isdir(options.fusion_rules):
         raise UsageError(because("cli.json_of_one_comparison"))
@@ -239,7 +231,6 @@ def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
 
 
 def _run_mapping(options: CompareOptions) -> int:
-    from opdiff.core.formatting import printable
     from opdiff.core.pairing import Pairing
     from opdiff.workflows.compare.inputs import ComparisonProblem
     from opdiff.workflows.compare.outputs import write_pairs
@@ -257,14 +248,10 @@ def _run_mapping(options: CompareOptions) -> int:
 
 def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
     """Compare, write and summarise every result, and return the exit code."""
-    from opdiff.core.comparison import Mode
-    from opdiff.core.errors import InputError
-
     try:
         return _compare_and_report(options, messages)
     except InputError as error:
         if messages.answer:
-            from opdiff.cli.terminal import write_document
             from opdiff.report.answer_json import encode_answer, make_failure
 
             failure = make_failure(options.mode or Mode.OFFLINE, str(error))
@@ -273,9 +260,6 @@ def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int
 
 
 def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
-    from opdiff.cli.terminal import Progress, open_page
-    from opdiff.core.formatting import printable
-    from opdiff.core.reasons import Language, because, render
     from opdiff.workflows.compare.inputs import ComparisonProblem
     from opdiff.workflows.compare.pipeline import compare_and_write
 
@@ -284,17 +268,16 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
     pages: list[str] = []
     # If the answer goes to standard output, nothing else does.
     stream = sys.stderr if messages.answer == "-" else sys.stdout
-    language = Language(messages.language)
-    with Progress(render(because("report.comparing"), language), quiet=messages.quiet, in_bytes=True) as progress:
+    with Progress(said("report.comparing"), quiet=messages.quiet, in_bytes=True) as progress:
 
         def on_replay_progress(done: int, total: int, left: float) -> None:
             time = None if left == inf else because("report.seconds_left", seconds=left)
-            progress.describe(render(because("report.replaying_suspects", done=done, total=total, left=time), language))
+            progress.describe(said("report.replaying_suspects", done=done, total=total, left=time))
 
         for result in compare_and_write(options, progress.reach, progress.show_workers, on_replay_progress):
             if isinstance(result, ComparisonProblem):
-                reason = because("report.run_not_compared", path=result.path, reason=result.reason)
-                progress.say(printable(render(reason, language)), stream)
+                told = said("report.run_not_compared", path=result.path, reason=result.reason)
+                progress.say(printable(told), stream)
                 continue
             outcome, files = result
             if messages.answer:
@@ -307,7 +290,7 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
             refused = messages.gate.refused(outcome.comparison) if messages.gate else ()
             if messages.gate and refused:
                 is_hit = True
-                print_refused(messages.gate, refused, messages.language)
+                print_refused(messages.gate, refused)
             is_misfit = is_misfit or outcome.comparison.judgement.misfit is not None
             compared += any(row.is_compared for row in outcome.comparison.rows)
             defects += len(outcome.defects)
@@ -330,7 +313,6 @@ def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> 
 
 
 def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptions:
-    from opdiff.core.comparison import DataMode
     from opdiff.workflows.compare.options import CompareOptions
 
     return CompareOptions(

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from opdiff.cli.arguments import add_cache, add_cluster, add_custom, add_jobs, add_json, check_cluster, is_on_host
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import in_language, said
-from opdiff.cli.terminal import Progress, note_owner, write_json
+from opdiff.cli.terminal import Progress, make_output_folder, write_json
 from opdiff.core import filesystem
-from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.formatting import printable, size
 from opdiff.core.reasons import because
@@ -91,8 +90,7 @@ def run(args: argparse.Namespace) -> int:
         plan = plan_conversion(paths, options)
         if not plan.jobs:
             raise InputError(", ".join(paths), because("cli.no_dumps_to_convert", count=len(plan.skipped)))
-        make_folder(options.output)
-        note_owner(options.output)
+        make_output_folder(options.output)
         started = time.monotonic()
         results: Results = {}
         interrupted = False

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import in_language, said, worded
+from opdiff.cli.terminal import write_json
 from opdiff.core.comparison import Environment
 from opdiff.core.errors import UsageError
+from opdiff.core.formatting import format_number, printable
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
@@ -40,19 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
     parser.add_argument("--html", metavar="FILE", default="", help="write the report of NEW with the changes")
     parser.add_argument(
-        "--fail-on",
-        choices=("worse",),
-        default="",
-        metavar="worse",
+        "--fail-on", choices=("worse",), default="", metavar="worse",
         help="exit with 1 if a tensor became worse, is new and bad, or is not compared any more",
-    )
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
-    from opdiff.cli.style import styled
-    from opdiff.cli.terminal import write_json
-    from opdiff.core.formatting import printable
+    from opdiff.cli.compare_text import styled
     from opdiff.report.changes import find_changes
     from opdiff.report.html_page import write_html
     from opdiff.workflows.compare.saved import load_saved
@@ -99,8 +96,6 @@ def _lines(changes: Changes) -> Iterator[SummaryLine]:
 
 
 def _line(change: Change) -> str:
-    from opdiff.core.formatting import format_number
-
     levels = " -> ".join(_level(level) for level in (change.before, change.after))
     cosines = (change.cosine_before, change.cosine_after)
     shown = " -> ".join("-" if cosine is None else format_number(cosine) for cosine in cosines)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_json, add_judging
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import in_language, language, said
 from opdiff.cli.report_options import write_answer
-from opdiff.core.reasons import Language, Reason, because, render
+from opdiff.core.formatting import printable
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison
     from opdiff.core.judgement import Finding
+    from opdiff.core.reasons import Reason
 
 DESCRIPTION = """\
 Judge a saved comparison again, with the same or other limits: a level for every tensor, the operators at fault, the
@@ -38,9 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Judge, print, and return the exit code."""
-    from opdiff.cli.compare_text import next_lines
-    from opdiff.cli.style import styled
-    from opdiff.core.formatting import printable
+    from opdiff.cli.compare_text import next_lines, styled
     from opdiff.report.saved_json import save
     from opdiff.report.summary_text import summary_lines
     from opdiff.workflows.compare.rejudging import judge_again
@@ -48,14 +49,13 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.workflows.limits_file import find_limits
 
     comparison = judge_again(load_saved([args.saved]), find_limits(args.limits))
-    language = Language(args.lang)
     # If the answer goes to standard output, nothing else does.
     stream = sys.stderr if args.json == "-" else sys.stdout
-    for line in summary_lines(comparison, language):
+    for line in summary_lines(comparison, language()):
         print(printable(line.text), file=stream)
-    for text in finding_lines(comparison, language):
+    for text in _finding_lines(comparison):
         print(printable(text), file=stream)
-    for line in next_lines(comparison, args.remedies, language):
+    for line in next_lines(comparison, args.remedies):
         print(styled(line), file=stream)
     if args.json:
         write_answer(comparison, args.json)
@@ -66,14 +66,14 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.DEFECT if comparison.judgement.defects else ExitCode.OK
 
 
-def finding_lines(comparison: Comparison, language: Language) -> Iterator[str]:
+def _finding_lines(comparison: Comparison) -> Iterator[str]:
     """Yield every finding with its evidence."""
     from opdiff.report.summary_text import kind_text
 
     for number, finding in enumerate(comparison.judgement.findings, 1):
-        level = render(Reason(f"report.level_{finding.level.replace(' ', '_')}"), language)
-        yield f"{number}. {finding.tensor} ({finding.op_type}): {kind_text(finding, language)}, {level}"
-        yield from (f"   {render(reason, language)}" for reason in _details(finding))
+        level = said(f"report.level_{finding.level.replace(' ', '_')}")
+        yield f"{number}. {finding.tensor} ({finding.op_type}): {kind_text(finding, language())}, {level}"
+        yield from (f"   {in_language(reason)}" for reason in _details(finding))
 
 
 def _details(finding: Finding) -> Iterator[Reason]:

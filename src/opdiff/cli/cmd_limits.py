@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import said
+from opdiff.core.formatting import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the limits, or check a file, and return the exit code."""
-    from opdiff.core.formatting import printable
     from opdiff.workflows.limits_file import find_limits, limits_text
 
     if not args.check:

@@ -21,8 +21,7 @@ from opdiff.cli.arguments import (
 )
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import said, worded
-from opdiff.cli.terminal import Progress, note_owner, write_json
-from opdiff.core.atomic_file import make_folder
+from opdiff.cli.terminal import Progress, make_output_folder, write_json
 from opdiff.core.formatting import printable
 from opdiff.core.reasons import because
 from opdiff.report.columns import columns_of, padded, wrapped_lines
@@ -97,8 +96,7 @@ def run(args: argparse.Namespace) -> int:
         token=args.token,
         graph=args.graph,
     )
-    element_options = element_diff_options(args, args.name)
-    element_options = replace(element_options, html=args.html)
+    element_options = replace(element_diff_options(args, args.name), html=args.html)
     if args.tables:
         element_options = replace(element_options, tables=True)
     return examine_and_report(options, element_options, json_path=args.json, quiet=args.quiet > 0)
@@ -118,8 +116,7 @@ def examine_and_report(
     """Examine one tensor, write its files and print the result."""
     from opdiff.workflows.element_diff.examine import examine_operator
 
-    make_folder(options.output)
-    note_owner(options.output)
+    make_output_folder(options.output)
     with Progress(said("cli.comparing_elements"), quiet=quiet) as progress:
         report = examine_operator(options, element_options, progress.reach)
     for line in _report_lines(report) if json_path != "-" else ():

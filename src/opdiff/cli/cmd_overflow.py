@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from opdiff.cli.arguments import add_json, add_output, integer
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import in_language, said, worded
-from opdiff.cli.terminal import Progress, note_owner, write_json
-from opdiff.core.atomic_file import make_folder
+from opdiff.cli.terminal import Progress, make_output_folder, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import printable
 from opdiff.core.reasons import because
@@ -57,8 +56,7 @@ def run(args: argparse.Namespace) -> int:
     for line in _lines(report) if args.json != "-" else ():
         print(printable(line))
     if args.output:
-        make_folder(args.output)
-        note_owner(args.output)
+        make_output_folder(args.output)
         for path in write_overflows(report, args.output)[:1]:
             print(printable(said("report.result_file", path=path)), file=sys.stderr if args.json == "-" else sys.stdout)
     if args.json:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, is_on_host, require_paths
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.model_options import named_shapes
+from opdiff.cli.language import in_language, said
+from opdiff.cli.model_options import add_replayed_model, given_shapes
 from opdiff.cli.terminal import Progress, table, write_json
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.formatting import printable
-from opdiff.core.reasons import Language, Reason, because, render
+from opdiff.core.reasons import because
 from opdiff.core.remote.hosts import host_url
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison
+    from opdiff.core.reasons import Reason
     from opdiff.core.replay import Replay, ReplayedOutput
     from opdiff.workflows.replay.options import ReplayOptions
 
@@ -42,6 +44,7 @@ examples:
   opdiff replay GE_DIR FX_DIR                                    graph mode: the suspects of every unit
 """
 _NUMBER = integer(0, 999_999_999)
+_MAX_ALL_SHOWN = 20
 _COLUMNS = ("operator", "type", "verdict", "error", "allowed", "remark")
 
 
@@ -52,21 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--saved", metavar="JSON", default="", help="saved comparison whose suspects, target and rules are taken"
     )
-    parser.add_argument(
-        "-fr", "-f", "--fusion-rule-file", "--rules", metavar="FILE", default="",
-        help="rules of the target's model: offline model, JSON of ATC or graph text",
-    )  # fmt: skip
-    parser.add_argument(
-        "--model",
-        metavar="FILE",
-        default="",
-        help="original model: ONNX file, or prototxt; without it, types and attributes decide",
-    )
-    parser.add_argument("--weights", metavar="FILE", default="", help="caffemodel of a prototxt")
-    parser.add_argument(
-        "--shape", type=named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
-        help="shape of an input whose shape the model leaves open",
-    )  # fmt: skip
+    add_replayed_model(parser, "original model: ONNX file, or prototxt; without it, types and attributes decide")
     group = parser.add_argument_group("graph mode (dumps of TorchAir, without -fr)")
     for name in ("rank", "token", "graph"):
         group.add_argument(f"--{name}", type=_NUMBER, metavar="N", help=f"operators of this {name} only")
@@ -88,15 +77,15 @@ def run(args: argparse.Namespace) -> int:
     comparison = _comparison(args)
     replay = _graph_mode(args, comparison) if _is_graph_mode(args, comparison) else _offline(args, comparison)
     if replay is None:
-        print(render(because("report.nothing_to_replay"), Language(args.lang)))
+        print(said("report.nothing_to_replay"))
         return ExitCode.OK
     with (
-        Progress(render(because("report.replaying"), Language(args.lang)), quiet=args.quiet > 0) as progress,
+        Progress(said("report.replaying"), quiet=args.quiet > 0) as progress,
         find_cluster(args.cluster, args.cluster_config, progress.show_workers) as cluster,
     ):
         replays = list(replay(progress.reach, cluster))
     if args.json != "-":
-        _print(replays, Language(args.lang))
+        _print(replays)
     if args.json:
         write_json(args.json, replays)
     replayed = [item for item in replays if item.verdict is not ReplayVerdict.NOT_REPLAYABLE]
@@ -182,8 +171,7 @@ def _comparison(args: argparse.Namespace) -> Comparison | None:
         token=args.token,
         graph=args.graph,
     )
-    description = render(because("report.comparing"), Language(args.lang))
-    with Progress(description, quiet=args.quiet > 0, in_bytes=True) as progress:
+    with Progress(said("report.comparing"), quiet=args.quiet > 0, in_bytes=True) as progress:
         results = list(compare(options, progress.reach, progress.show_workers))
     if len(results) != 1:
         raise UsageError(because("replay.one_rule_file"))
@@ -208,35 +196,32 @@ def _options(args: argparse.Namespace, comparison: Comparison | None) -> ReplayO
         from opdiff.workflows.replay.proof import suspects_of
 
         operators = suspects_of(comparison.judgement)
-    shapes = dict(pair for pairs in args.shapes for pair in pairs)
-    return ReplayOptions(host_url(target), rules, args.model, args.weights, shapes, operators, args.limits)
+    model = (args.model, args.weights, given_shapes(args))
+    return ReplayOptions(host_url(target), rules, *model, operators, args.limits)
 
 
-def _print(replays: Sequence[Replay], language: Language) -> None:
+def _print(replays: Sequence[Replay]) -> None:
     """Print a table of the operators that are not innocent, and a summary; all operators if they are few."""
     from opdiff.core.replay import ReplayVerdict
 
     by_verdict = {verdict: [item for item in replays if item.verdict is verdict] for verdict in ReplayVerdict}
     shown = [item for item in replays if item.verdict is not ReplayVerdict.INNOCENT or len(replays) <= _MAX_ALL_SHOWN]
     if shown:
-        titles = [_word(name, language) for name in _COLUMNS]
-        table("", titles, [_cells(item, language) for item in shown], right=titles[3:5])
-    verdicts = ", ".join(f"{len(items)} {_word(verdict, language)}" for verdict, items in by_verdict.items())
-    print(printable(render(because("report.replay_summary", count=len(replays), verdicts=verdicts), language)))
+        titles = [_word(name) for name in _COLUMNS]
+        table("", titles, [_cells(item) for item in shown], right=titles[3:5])
+    verdicts = ", ".join(f"{len(items)} {_word(verdict)}" for verdict, items in by_verdict.items())
+    print(printable(said("report.replay_summary", count=len(replays), verdicts=verdicts)))
 
 
-def _word(name: str, language: Language) -> str:
-    return render(Reason(f"report.replay_{name.replace(' ', '_')}"), language)
+def _word(name: str) -> str:
+    return said(f"report.replay_{name.replace(' ', '_')}")
 
 
-_MAX_ALL_SHOWN = 20
-
-
-def _cells(item: Replay, language: Language) -> tuple[str, ...]:
-    remark = "; ".join(render(reason, language) for reason in _remarks_of(item))
+def _cells(item: Replay) -> tuple[str, ...]:
+    remark = "; ".join(map(in_language, _remarks_of(item)))
     error, allowed = (f"{item.outputs[0].error:.2e}", f"{item.outputs[0].limit:.2e}") if item.outputs else ("", "")
     name = item.operator if item.unit is None else f"{item.operator} ({item.unit})"
-    return name, item.op_type, _word(item.verdict, language), error, allowed, remark
+    return name, item.op_type, _word(item.verdict), error, allowed, remark
 
 
 def _remarks_of(item: Replay) -> Iterator[Reason]:

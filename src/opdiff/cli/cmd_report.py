@@ -11,8 +11,12 @@ from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import said
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, print_refused, write_answer
+from opdiff.cli.terminal import open_page
 from opdiff.core.errors import UsageError
+from opdiff.core.formatting import printable
+from opdiff.core.judgement import Level
 from opdiff.core.reasons import because
+from opdiff.report import FORMS, find_forms
 
 if TYPE_CHECKING:
     import argparse
@@ -48,15 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the reports, and return the exit code."""
-    from opdiff.cli.terminal import open_page
-    from opdiff.core.formatting import printable
+    from opdiff.workflows.compare.rejudging import judge_again
     from opdiff.workflows.compare.saved import load_saved, saved_files
+    from opdiff.workflows.limits_file import find_limits
 
     files = saved_files(args.saved)
     _check_output(args, files)
     comparison = load_saved(files, args.limits)
     if args.limits:
-        comparison = _judge_again(comparison, args.limits)
+        comparison = judge_again(comparison, find_limits(args.limits))
     paths = list(_write_reports(args, comparison, files[0]))
     for path in paths:
         print(printable(said("report.report_file", path=path)), file=sys.stderr if args.json == "-" else sys.stdout)
@@ -69,7 +73,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _write_reports(args: argparse.Namespace, comparison: Comparison, saved: str) -> Iterator[str]:
     """Write the reports, and yield their paths."""
-    from opdiff.report import FORMS, find_forms
     from opdiff.report.file_names import write_new
     from opdiff.workflows.compare.saved import report_stem
 
@@ -84,8 +87,6 @@ def _write_reports(args: argparse.Namespace, comparison: Comparison, saved: str)
 
 
 def _exit_code(args: argparse.Namespace, comparison: Comparison) -> int:
-    from opdiff.core.judgement import Level
-
     if args.fail_on is None:
         return ExitCode.OK
     if all(level is Level.NOT_COMPARABLE for level, _ in comparison.judgement.marks()):
@@ -94,15 +95,8 @@ def _exit_code(args: argparse.Namespace, comparison: Comparison) -> int:
     refused = args.fail_on.refused(comparison)
     if not refused:
         return ExitCode.OK
-    print_refused(args.fail_on, refused, args.lang)
+    print_refused(args.fail_on, refused)
     return ExitCode.GATE
-
-
-def _judge_again(comparison: Comparison, limits: str) -> Comparison:
-    from opdiff.workflows.compare.rejudging import judge_again
-    from opdiff.workflows.limits_file import find_limits
-
-    return judge_again(comparison, find_limits(limits))
 
 
 def _check_output(args: argparse.Namespace, files: Sequence[str]) -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_custom, add_jobs, add_json, add_judging, add_output, add_rules, require_paths
 from opdiff.cli.exit_codes import comparison_exit_code
-from opdiff.cli.language import said
+from opdiff.cli.language import language, said
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, message_options, print_refused
+from opdiff.cli.terminal import Progress, make_output_folder, open_page, write_document
+from opdiff.core.comparison import Mode
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
 
@@ -60,24 +62,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare the stages, report, and return the exit code."""
-    from opdiff.cli.terminal import note_owner
-    from opdiff.core.atomic_file import make_folder
-
     options = _options(args)
-    make_folder(options.compare.output)
-    note_owner(options.compare.output)
+    make_output_folder(options.compare.output)
     return run_stages(options, message_options(args))
 
 
 def run_stages(options: StagesOptions, messages: MessageOptions) -> int:
     """Compare the stages, write and print the results, and return the exit code."""
-    from opdiff.cli.terminal import Progress, open_page, write_document
-    from opdiff.core.reasons import Language, because, render
-    from opdiff.report.stages_json import encode_stages, make_stages_answer
+    from opdiff.report.answer_json import encode_answer
+    from opdiff.report.stages_report import make_stages_answer
     from opdiff.workflows.stages.pipeline import compare_stages
 
-    description = render(because("report.comparing"), Language(messages.language))
-    with Progress(description, quiet=messages.quiet, in_bytes=True) as progress:
+    with Progress(said("report.comparing"), quiet=messages.quiet, in_bytes=True) as progress:
         done = compare_stages(options, progress.reach, write=True)
     # If the answer goes to standard output, nothing else does.
     stream = sys.stderr if messages.answer == "-" else sys.stdout
@@ -85,7 +81,7 @@ def run_stages(options: StagesOptions, messages: MessageOptions) -> int:
     for line in _file_lines(done, options.compare.output, messages):
         print(line, file=stream)
     if messages.answer:
-        write_document(messages.answer, encode_stages(make_stages_answer(done.chain)))
+        write_document(messages.answer, encode_answer(make_stages_answer(done.chain)))
     if messages.opens:
         open_page(_page(done))
     for defect in dict.fromkeys(done.defects):
@@ -93,7 +89,7 @@ def run_stages(options: StagesOptions, messages: MessageOptions) -> int:
     gate = messages.gate
     refused = [name for each in done.chain.comparisons for name in gate.refused(each)] if gate else []
     if gate and refused:
-        print_refused(gate, refused, messages.language)
+        print_refused(gate, refused)
     return _exit_code(done, gate_hit=bool(refused))
 
 
@@ -112,33 +108,27 @@ def _exit_code(done: ComparedStages, *, gate_hit: bool) -> int:
 
 def print_chain(chain: Chain, messages: MessageOptions, stream: TextIO) -> None:
     """Print the stages, the steps and the verdict; if quiet, only the first sentence."""
-    from opdiff.cli.style import styled
-    from opdiff.core.reasons import Language
-    from opdiff.report.stages_text import chain_lines, verdict_lines
+    from opdiff.cli.compare_text import styled
+    from opdiff.report.stages_report import chain_lines, verdict_lines
 
     lines = verdict_lines if messages.quiet else chain_lines
-    for line in lines(chain, Language(messages.language)):
+    for line in lines(chain, language()):
         print(styled(line), file=stream)
 
 
 def _file_lines(done: ComparedStages, output: str, messages: MessageOptions) -> Iterator[str]:
     """Write the files that apply the advice, and yield the lines about all files."""
-    from opdiff.cli.style import styled
-    from opdiff.core.reasons import Language, because, render
-    from opdiff.report.summary_text import SummaryLine
+    from opdiff.cli.compare_text import file_line, styled
     from opdiff.workflows.stages.pipeline import write_fusion_switches, write_stage_remedies
 
     reports = [path for files in done.files for path in (files.reports or files.tables)[:1]]
     remedies = write_fusion_switches(done.chain, output)
     remedies += write_stage_remedies(done.chain, messages.remedies) if messages.remedies else []
-    files = [because("report.report_file", path=path) for path in reports if not messages.quiet]
-    files += [because("report.remedy_file", path=path) for path in remedies]
-    for file in files:
-        yield styled(SummaryLine(render(file, Language(messages.language)), must_be_whole=True))
+    yield from (styled(file_line("report", path)) for path in reports if not messages.quiet)
+    yield from (styled(file_line("remedy", path)) for path in remedies)
 
 
 def _options(args: argparse.Namespace) -> StagesOptions:
-    from opdiff.core.comparison import Mode
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.stages.options import StagesOptions
 

@@ -11,11 +11,10 @@ from msgspec.structs import asdict
 
 from opdiff.cli.arguments import add_json, add_output, integer, require_paths
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.language import said
-from opdiff.cli.terminal import Progress, note_owner, table, write_json
-from opdiff.core.atomic_file import make_folder
+from opdiff.cli.language import in_language, said
+from opdiff.cli.terminal import Progress, make_output_folder, table, write_json
 from opdiff.core.formatting import printable
-from opdiff.core.reasons import Language, Reason, because, render
+from opdiff.core.reasons import Reason
 
 if TYPE_CHECKING:
     import argparse
@@ -97,13 +96,12 @@ class Gate(Struct, frozen=True):
             return result.outcome in _GATES[: _GATES.index(self.outcome) + 1]
         return any(abs(top.loss.value) > self.limit for top in result.top)
 
-    def sentence(self, language: Language) -> str:
+    def sentence(self) -> str:
         """Return why it was hit."""
         if not self.outcome:
-            return render(because("topn.gate_difference", limit=self.limit), language)
-        outcome = Reason(f"topn.outcome_{self.outcome}")
+            return said("topn.gate_difference", limit=self.limit)
         code = "topn.gate_worst" if self.outcome == _GATES[0] else "topn.gate_outcome"
-        return render(because(code, outcome=outcome), language)
+        return said(code, outcome=Reason(f"topn.outcome_{self.outcome}"))
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -132,21 +130,19 @@ def run(args: argparse.Namespace) -> int:
 
     require_paths(args.target, args.golden, *([args.labels] if args.labels else ()))
     if args.output:
-        make_folder(args.output)
-        note_owner(args.output)
-    description = render(because("topn.ranking"), Language(args.lang))
-    with Progress(description, quiet=args.quiet > 0) as progress:
+        make_output_folder(args.output)
+    with Progress(said("topn.ranking"), quiet=args.quiet > 0) as progress:
         result = check_topn(_options(args), progress.reach)
     # If the JSON goes to standard output, nothing else does.
     stream = sys.stderr if args.json == "-" else sys.stdout
-    _print_result(result, Language(args.lang), stream)
+    _print_result(result, stream)
     if args.output:
         print(printable(said("cli.samples_file", path=write_samples(result, args.output))), file=stream)
     if args.json:
         write_json(args.json, _json(result))
     is_hit = args.fail_on is not None and args.fail_on.is_hit(result)
     if is_hit:
-        print(f"opdiff: {args.fail_on.sentence(Language(args.lang))}", file=sys.stderr)
+        print(f"opdiff: {args.fail_on.sentence()}", file=sys.stderr)
     return ExitCode.GATE if is_hit else ExitCode.OK
 
 
@@ -167,26 +163,26 @@ def _options(args: argparse.Namespace) -> TopnOptions:
     )
 
 
-def _print_result(result: TopnResult, language: Language, stream: TextIO) -> None:
+def _print_result(result: TopnResult, stream: TextIO) -> None:
     for sentence in result.sentences:
-        print(printable(render(sentence, language)), file=stream)
-    print(render(because("topn.size", samples=result.samples, classes=result.classes), language), file=stream)
-    columns = ("", *_titles(_COLUMNS, language))
-    table("", columns, [_cells(top, language) for top in result.top], right=columns[1:6], stream=stream)
-    _print_flips(result.flips, language, stream)
+        print(printable(in_language(sentence)), file=stream)
+    print(said("topn.size", samples=result.samples, classes=result.classes), file=stream)
+    columns = ("", *_titles(_COLUMNS))
+    table("", columns, [_cells(top) for top in result.top], right=columns[1:6], stream=stream)
+    _print_flips(result.flips, stream)
     for note in result.notes:
-        print(printable(render(because("topn.note", note=note), language)), file=stream)
+        print(printable(said("topn.note", note=note)), file=stream)
 
 
-def _titles(names: Sequence[str], language: Language) -> tuple[str, ...]:
-    return tuple(render(Reason(f"topn.column_{name}"), language) for name in names)
+def _titles(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(said(f"topn.column_{name}") for name in names)
 
 
-def _cells(top: TopK, language: Language) -> tuple[str, ...]:
+def _cells(top: TopK) -> tuple[str, ...]:
     loss = top.loss
     shares = (top.agreement, top.target_accuracy, top.golden_accuracy)
-    interval = render(because("topn.interval_cell", low=f"{loss.low:.2%}", high=f"{loss.high:.2%}"), language)
-    outcome = render(Reason(f"topn.outcome_{top.outcome}"), language)
+    interval = said("topn.interval_cell", low=f"{loss.low:.2%}", high=f"{loss.high:.2%}")
+    outcome = said(f"topn.outcome_{top.outcome}")
     return (f"top-{top.k}", *map(_share, shares), f"{loss.value:.2%}", interval, outcome)
 
 
@@ -194,15 +190,15 @@ def _share(share: Share | None) -> str:
     return "-" if share is None else f"{share.value:.2%}"
 
 
-def _print_flips(flips: tuple[SampleResult, ...], language: Language, stream: TextIO) -> None:
+def _print_flips(flips: tuple[SampleResult, ...], stream: TextIO) -> None:
     if not flips:
         return
-    title = because("topn.changed", count=len(flips))
+    title = said("topn.changed", count=len(flips))
     if len(flips) > _MAX_FLIPS:
-        title = because("topn.changed_clearest", count=len(flips), shown=_MAX_FLIPS)
-    columns = _titles(_FLIP_COLUMNS, language)
+        title = said("topn.changed_clearest", count=len(flips), shown=_MAX_FLIPS)
+    columns = _titles(_FLIP_COLUMNS)
     rows = (_flip(sample) for sample in flips[:_MAX_FLIPS])
-    table(render(title, language), columns, rows, right=columns[4:], stream=stream)
+    table(title, columns, rows, right=columns[4:], stream=stream)
 
 
 def _flip(sample: SampleResult) -> tuple[str, ...]:

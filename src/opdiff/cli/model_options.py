@@ -41,13 +41,32 @@ def add_input_data(parser: argparse.ArgumentParser | argparse._ArgumentGroup) ->
         help="data of an input: .npy, or raw bytes; the name may be left out if there is one input",
     )  # fmt: skip
     parser.add_argument(
-        "--shape", type=named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
+        "--shape", type=_named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
         help="shape of an input whose shape the model leaves open; several are separated by ;",
     )  # fmt: skip
     parser.add_argument(
         "--random", type=integer(0, _MAX_SEED, "seed"), metavar="SEED", dest="seed",
         help="use random data for inputs without a file, and write it as .bin for the NPU, too",
     )  # fmt: skip
+
+
+def add_replayed_model(parser: argparse.ArgumentParser, model_help: str) -> None:
+    """Add the rules and the original model of operators that are computed again; `given_shapes` returns the shapes."""
+    parser.add_argument(
+        "-fr", "-f", "--fusion-rule-file", "--rules", metavar="FILE", default="",
+        help="rules of the target's model: offline model, JSON of ATC or graph text",
+    )  # fmt: skip
+    parser.add_argument("--model", metavar="FILE", default="", help=model_help)
+    parser.add_argument("--weights", metavar="FILE", default="", help="caffemodel of a prototxt")
+    parser.add_argument(
+        "--shape", type=_named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
+        help="shape of an input whose shape the model leaves open",
+    )  # fmt: skip
+
+
+def given_shapes(args: argparse.Namespace) -> dict[str, Shape]:
+    """Return the shapes of `--shape` by input."""
+    return dict(pair for pairs in args.shapes for pair in pairs)
 
 
 def given_inputs(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, Shape]]:
@@ -63,7 +82,7 @@ def given_inputs(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, Sh
         if twice is not None:
             name = quoted(twice) if twice else because("cli.only_input")
             raise UsageError(because("cli.input_twice", option=option, name=name))
-    return dict(args.inputs), dict(shapes)
+    return dict(args.inputs), given_shapes(args)
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -135,11 +154,9 @@ def with_model(args: argparse.Namespace, options: CompareOptions) -> CompareOpti
         count = _DEFAULT_REPLAYED if has_rules and can_run else 0
     if not args.model:
         return replace(options, replay=count)
-    shapes = given_inputs(args)[1]
     golden = _golden_of_model(args, options)
-    return replace(
-        options, golden=golden, model=args.model, model_weights=args.weights, model_shapes=shapes, replay=count
-    )
+    model = {"model": args.model, "model_weights": args.weights, "model_shapes": given_shapes(args)}
+    return replace(options, golden=golden, **model, replay=count)
 
 
 def _golden_of_model(args: argparse.Namespace, options: CompareOptions) -> str:
@@ -175,7 +192,7 @@ def _named_file(text: str) -> tuple[str, str]:
     return name, path
 
 
-def named_shapes(text: str) -> list[tuple[str, Shape]]:
+def _named_shapes(text: str) -> list[tuple[str, Shape]]:
     """Parse the shapes of inputs: `x:1,3,224,224;y:1,8`."""
     return [_named_shape(item) for item in text.split(";") if item]
 

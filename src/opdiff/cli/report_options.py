@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.cli.language import language, said
+from opdiff.cli.language import in_language, said
 from opdiff.cli.terminal import write_document
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import printable
 from opdiff.core.judgement import Level
-from opdiff.core.reasons import Language, because, render
+from opdiff.core.reasons import because
 from opdiff.report import FORMS
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ class Gate(Struct, frozen=True):
         return because(code, tensors=tensors)
 
 
-def print_refused(gate: Gate, refused: Sequence[str], language: str = "en") -> None:
+def print_refused(gate: Gate, refused: Sequence[str]) -> None:
     """Print the message of a violated gate to standard error."""
-    print(f"opdiff: {printable(render(gate.message(refused), Language(language)))}", file=sys.stderr)
+    print(f"opdiff: {printable(in_language(gate.message(refused)))}", file=sys.stderr)
 
 
 class MessageOptions(Struct, frozen=True):
@@ -101,7 +101,6 @@ class MessageOptions(Struct, frozen=True):
     Attributes:
         quiet: warnings and one line for each result, and no progress.
         verbose: with the reasons why tensors were not compared, and the worst tensors.
-        language: of the sentences.
         remedies: folder of the files that apply remedies; empty for none.
         gate: condition that the results must meet.
         answer: file of the answer for machines; empty for none.
@@ -110,7 +109,6 @@ class MessageOptions(Struct, frozen=True):
 
     quiet: bool = False
     verbose: bool = False
-    language: str = "en"
     remedies: str = ""
     gate: Gate | None = None
     answer: str = ""
@@ -122,7 +120,6 @@ def message_options(args: argparse.Namespace) -> MessageOptions:
     return MessageOptions(
         quiet=args.quiet > 0,
         verbose=args.verbose > 0,
-        language=args.lang,
         remedies=args.remedies,
         gate=args.fail_on,
         answer=args.json,
@@ -156,5 +153,5 @@ def _gate(text: str) -> Gate:
     try:
         find_limits(text)
     except InputError as error:
-        raise ArgumentTypeError(render(error.reason, language())) from error
+        raise ArgumentTypeError(in_language(error.reason)) from error
     return Gate(Level.WRONG, text)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from opdiff.cli.language import language, said, worded
-from opdiff.core.atomic_file import find_other_owner, open_atomic
+from opdiff.core.atomic_file import find_other_owner, make_folder, open_atomic
 from opdiff.core.formatting import printable, size
 from opdiff.core.reasons import Reason, because, render
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Literal, Self, TextIO
 
-    from rich.console import Console
     from rich.progress import Progress as RichProgress
     from rich.progress import ProgressColumn, TaskID
 
@@ -46,15 +45,6 @@ def is_coloured() -> bool:
     if _colour.get() != "auto":
         return _colour.get() == "always"
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def console() -> Console:
-    """Return the console for tables on standard output."""
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else _PIPED_WIDTH
-    colours: Literal["standard"] | None = "standard" if is_coloured() else None
-    return Console(width=width, color_system=colours, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
 def write_json(path: str, values: object) -> None:
@@ -103,16 +93,17 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def make_output_folder(folder: str) -> None:
+    """Make an output folder, and tell if it belongs to another user."""
+    make_folder(folder)
+    note_owner(folder)
+
+
 def note_owner(folder: str) -> None:
     """Tell on standard error if an output folder belongs to another user, who can replace the results."""
     owner = find_other_owner(folder)
     if owner:
         print(printable(f"opdiff: {said('cli.other_owner', folder=folder, owner=owner)}"), file=sys.stderr)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return `1 file`, `2 files`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def columns() -> int:
@@ -153,6 +144,7 @@ def table(
 ) -> None:
     """Print a table with titles in the chosen language; `right` names the columns that are aligned to the right."""
     from rich import box
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -165,8 +157,10 @@ def table(
         )
     for row in rows:
         grid.add_row(*(Text(printable(str(cell))) for cell in row))
+    width = None if sys.stdout.isatty() else _PIPED_WIDTH
+    colours: Literal["standard"] | None = "standard" if is_coloured() else None
+    out = Console(width=width, color_system=colours, highlight=False, markup=False, emoji=False, soft_wrap=False)
     # Not printed by rich, which would end the program when a pipe is closed.
-    out = console()
     with out.capture() as capture:
         out.print(grid)
     print("\n".join(line.rstrip() for line in capture.get().splitlines()), file=stream)

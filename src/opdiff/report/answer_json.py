@@ -120,7 +120,7 @@ def make_failure(mode: Mode, problem: str) -> Answer:
     return Answer("opdiff-answer", VERSION, mode.value, "unsure", "unknown", nothing, [], [utf8(problem)], [], [])
 
 
-def encode_answer(answer: Answer) -> bytes:
+def encode_answer(answer: msgspec.Struct) -> bytes:
     """Return the JSON document; numbers that are not finite are null."""
     return msgspec.json.encode(answer) + b"\n"
 

@@ -26,25 +26,15 @@ _DOUBLE_ENDING = ".junit.xml"
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
 
 
-def result_file_name(timestamp: time.struct_time) -> str:
-    """Return `result_20240115103052.csv`."""
-    return f"result_{_digits(timestamp)}.csv"
+def timed_file_name(content: str, timestamp: time.struct_time) -> str:
+    """Return `result_20240115103052.csv` for `result`."""
+    return f"{content}_{_digits(timestamp)}.csv"
 
 
 def batch_file_name(device_id: str, model_name: str, dump_step: str, timestamp: time.struct_time) -> str:
     """Return `0_ge_default_71_0_result_20240115103052.csv`, for one step of a training run."""
     step = "_".join(map(_safe, (device_id, model_name, dump_step)))
     return _shortened(step, f"_result_{_digits(timestamp)}.csv")
-
-
-def mapping_file_name(timestamp: time.struct_time) -> str:
-    """Return `mapping_20240115103052.csv`."""
-    return f"mapping_{_digits(timestamp)}.csv"
-
-
-def topn_file_name(timestamp: time.struct_time) -> str:
-    """Return `topn_20240115103052.csv`."""
-    return f"topn_{_digits(timestamp)}.csv"
 
 
 def graph_file_name(timestamp: time.struct_time, rank: int | None, graph: int | None, mode: str) -> str:

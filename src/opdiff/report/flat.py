@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
-
 from opdiff.core.comparison import Mode
 from opdiff.core.dump import Unit
 from opdiff.core.metrics import DocumentedMetrics, Metrics
@@ -14,15 +12,19 @@ from opdiff.core.row_store import custom_names
 from opdiff.core.tensor_stats import STATISTICS, TensorStats
 from opdiff.report.cells import shape_text
 from opdiff.report.offline_table import reason_text
-from opdiff.report.parts import divided, map_distinct, part_reference
+from opdiff.report.parts import field_columns, map_distinct, part_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from msgspec import Struct
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.report.parts import RowPart
 
     Value = str | float | int | bool | None
+    # Columns by name; all are as long as there are rows.
+    FlatTable = dict[str, Sequence[Value]]
 
 MAX_ROWS_PER_PART = 1 << 13
 """Number of rows of which writers hold all cells at a time."""
@@ -32,20 +34,12 @@ METRICS = tuple(
 )
 """The numbers of `Metrics`."""
 
-
 _SIDES = ("target", "golden")
 _UNIT_COLUMNS = ("rank", "token", "graph")
 _DOCUMENTED = tuple(f"documented_{name}" for name in DocumentedMetrics.__struct_fields__)
 _SIDE_STATISTICS = {f"{side}_statistic_{name}": (side, name) for side in _SIDES for name in STATISTICS}
 NUMBERS = frozenset((*METRICS, *_DOCUMENTED, *_SIDE_STATISTICS, "confidence"))
 """Columns of numbers."""
-
-
-class FlatTable(Struct, frozen=True):
-    """Names of columns, and the columns; all are as long as there are rows."""
-
-    names: tuple[str, ...]
-    columns: tuple[Sequence[Value], ...]
 
 
 def flat_table(comparison: Comparison) -> FlatTable:
@@ -56,14 +50,16 @@ def flat_table(comparison: Comparison) -> FlatTable:
 def iter_flat_tables(comparison: Comparison, max_rows: int = MAX_ROWS_PER_PART) -> Iterator[FlatTable]:
     """Yield the table of `flat_table` in parts with the same columns; one part if there are no rows."""
     custom = custom_names(comparison.rows)
-    for numbers in list(divided(range(len(comparison.rows)), max_rows)) or [range(0)]:
+    count = len(comparison.rows)
+    for start in range(0, max(count, 1), max_rows):
+        numbers = range(start, min(start + max_rows, count))
         yield flat_part(part_reference(comparison, numbers).load(), comparison.mode, custom)
 
 
 def flat_part(part: RowPart, mode: Mode, custom: Sequence[str]) -> FlatTable:
     """Return the table of some rows; `custom` has the names of the custom metrics of all rows."""
     rows, verdicts, results = part.rows, part.verdicts, part.results
-    columns: dict[str, Sequence[Value]] = {
+    columns: FlatTable = {
         "level": [str(verdict.level) for verdict in verdicts],
         "origin": [str(verdict.origin) for verdict in verdicts],
         "decided_by": map_distinct(render, [verdict.rule for verdict in verdicts]),
@@ -80,10 +76,10 @@ def flat_part(part: RowPart, mode: Mode, custom: Sequence[str]) -> FlatTable:
     columns |= _last_columns(rows)
     for name in custom:
         columns[f"custom_{name}"] = [next((value for own, value, _ in row.custom if own == name), None) for row in rows]
-    return FlatTable(tuple(columns), tuple(columns.values()))
+    return columns
 
 
-def _first_columns(rows: Sequence[Row]) -> dict[str, Sequence[Value]]:
+def _first_columns(rows: Sequence[Row]) -> FlatTable:
     return {
         "index": [row.label.index for row in rows],
         "op_type": [row.label.op_type for row in rows],
@@ -97,7 +93,7 @@ def _first_columns(rows: Sequence[Row]) -> dict[str, Sequence[Value]]:
     }
 
 
-def _graph_columns(rows: Sequence[Row]) -> dict[str, Sequence[Value]]:
+def _graph_columns(rows: Sequence[Row]) -> FlatTable:
     documented = _fields([row.documented for row in rows], DocumentedMetrics, DocumentedMetrics.__struct_fields__)
     columns = dict(zip(_DOCUMENTED, documented.values(), strict=True))
     sides = zip(_SIDES, ([row.target_stats for row in rows], [row.golden_stats for row in rows]), strict=True)
@@ -106,7 +102,7 @@ def _graph_columns(rows: Sequence[Row]) -> dict[str, Sequence[Value]]:
     return columns | {f"{side}_crc32": stats[side]["crc32"] for side in _SIDES}
 
 
-def _last_columns(rows: Sequence[Row]) -> dict[str, Sequence[Value]]:
+def _last_columns(rows: Sequence[Row]) -> FlatTable:
     return {
         "overflow": [row.overflow for row in rows],
         "reason": [reason_text(row) for row in rows],
@@ -118,11 +114,7 @@ def _last_columns(rows: Sequence[Row]) -> dict[str, Sequence[Value]]:
     }
 
 
-def _fields(values: Sequence[Struct | None], kind: type[Struct], names: Sequence[str]) -> dict[str, Sequence[Value]]:
+def _fields(values: Sequence[Struct | None], kind: type[Struct], names: Sequence[str]) -> FlatTable:
     """Return some fields of values of one class as columns; `None` for missing values."""
-    if not values:
-        return dict.fromkeys(names, ())
-    missing = (None,) * len(kind.__struct_fields__)
-    columns = zip(*[missing if value is None else structs.astuple(value) for value in values], strict=True)
-    found = dict(zip(kind.__struct_fields__, columns, strict=True))
+    found = dict(zip(kind.__struct_fields__, field_columns(values, kind), strict=True))
     return {name: found[name] for name in names}

@@ -10,7 +10,7 @@ from itertools import groupby
 from math import inf, isfinite, isnan
 from typing import TYPE_CHECKING, cast
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from opdiff.core.comparison import DataMode
 from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics
@@ -18,11 +18,11 @@ from opdiff.core.reasons import render, render_all
 from opdiff.core.row_store import runs_of
 from opdiff.core.tensor_stats import TensorStats, differences
 from opdiff.report.cells import csv_lines, full_numbers, title_line
-from opdiff.report.parts import PartWriter
+from opdiff.report.parts import PartWriter, field_columns
 from opdiff.report.table import Columns, JudgedRow, JudgedRows, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from opdiff.core.comparison import Comparison, Row, SideInfo
     from opdiff.core.row_store import Run
@@ -34,8 +34,6 @@ NOT_KNOWN = "N/A"
 """Documented cell of a value that could not be computed."""
 
 _NO_STATS = TensorStats()
-_NO_DOCUMENTED = (None,) * len(DocumentedMetrics.__struct_fields__)
-_NO_EXTRA = (None,) * len(ExtraMetrics.__struct_fields__)
 # PyTorch lacks these types and shows the next wider ones.
 _TORCH_TYPES = {"uint16": "int32", "uint32": "int64"}
 
@@ -93,7 +91,7 @@ def _table_key(rows: Row | Run) -> TableKey | None:
     return None if unit is None else TableKey(unit.rank, unit.graph, rows.data_mode)
 
 
-def graph_table(rows: Collection[JudgedRow], data_mode: DataMode) -> Table:
+def graph_table(rows: Iterable[JudgedRow], data_mode: DataMode) -> Table:
     """Return the table of rows that were compared in the same `DataMode`."""
     return Table(tuple(_columns(data_mode)), rows, full_numbers)
 
@@ -147,9 +145,7 @@ def _result_cells(judged: JudgedRow) -> Sequence[Cell]:
 
 
 def _documented_metrics(rows: Sequence[JudgedRow]) -> Iterator[Sequence[Cell]]:
-    found = [judged.row.documented for judged in rows]
-    values = [structs.astuple(documented) if documented else _NO_DOCUMENTED for documented in found]
-    return map(_shown_column, zip(*values, strict=True))
+    return map(_shown_column, field_columns([judged.row.documented for judged in rows], DocumentedMetrics))
 
 
 def _statistics_cells(judged: JudgedRow) -> Sequence[Cell]:
@@ -237,8 +233,7 @@ _EXTRA_TITLES = (
 
 
 def _extra_metrics(rows: Sequence[JudgedRow]) -> Iterator[Sequence[Cell]]:
-    found = [judged.row.extra for judged in rows]
-    yield from zip(*[structs.astuple(extra) if extra else _NO_EXTRA for extra in found], strict=True)
+    yield from field_columns([judged.row.extra for judged in rows], ExtraMetrics)
     yield [_failure(judged.row) for judged in rows]
 
 

@@ -1,6 +1,7 @@
-"""The result table of offline comparisons: documented columns, then further columns. See docs/formats/result-csv.md.
+"""Tables of offline comparisons: the result, and the pairs. See docs/formats/result-csv.md.
 
-A cell of the further columns is empty if nothing was measured; `NaN` is a measured NaN.
+The result has documented columns, then further columns. A cell of the further columns is empty if nothing was measured;
+`NaN` is a measured NaN.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from msgspec import Struct
 from opdiff.core.dump import DumpKind
 from opdiff.core.reasons import Language, render, render_all
 from opdiff.core.row_store import custom_names
+from opdiff.core.rows import listed_row
 from opdiff.core.tensor import coordinates
-from opdiff.report.cells import NOT_GIVEN, shape_text, short_numbers
+from opdiff.report.cells import NOT_GIVEN, columns_of_rows, shape_text, short_numbers, write_table
 from opdiff.report.table import Columns, JudgedRow, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.metrics import Metrics
+    from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Reason
     from opdiff.report.cells import Cell
 
@@ -210,3 +213,38 @@ EXTRA_COLUMNS = (
     Columns.by_row(tuple(_MEASURED), _measured_cells),
     Columns.by_row(("Level", "LevelRule", "Origin", "ErrorExcess"), _verdict_cells),
 )
+
+
+# The table of pairs
+
+_PAIR_COLUMNS = (
+    "OpType", "NPUDump", "GroundTruth", "TensorIndex", "NPUDumpPath", "GroundTruthPath",
+    "MatchRule", "Confidence", "Reason",
+)  # fmt: skip
+
+
+def write_mapping(pairs: Iterable[PairingResult], path: str, *, sequence: bool = False) -> None:
+    """Write files that are compared with each other, and the evidence; nothing is measured.
+
+    Rows are in the order of the pairs; `sequence` adds the column `OpSequence`.
+    """
+    numbers = ("Index", "OpSequence") if sequence else ("Index",)
+    rows = (_listed_pair(listed_row(pair), sequence=sequence) for pair in pairs)
+    write_table(path, (*numbers, *_PAIR_COLUMNS), columns_of_rows(rows))
+
+
+def _listed_pair(row: Row, *, sequence: bool) -> tuple[Cell, ...]:
+    label = row.label
+    numbers = (label.index, label.sequence) if sequence else (label.index,)
+    return (
+        *numbers,
+        label.op_type or NOT_GIVEN,
+        label.target,
+        label.golden,
+        NOT_GIVEN if row.key is None else str(row.key),
+        row.target_path or NOT_GIVEN,
+        row.golden_path or NOT_GIVEN,
+        render(row.evidence) if row.evidence else "",
+        row.confidence,
+        render(row.reason) if row.reason else "",
+    )

@@ -59,13 +59,23 @@ def unpack_columns(packed: bytes, positional: Iterable[type[Struct]] = ()) -> di
         ValueError: the data is damaged.
     """
     try:
-        decompressor = zlib.decompressobj()
-        data = decompressor.decompress(packed, _MAX_UNPACKED_NBYTES)
-        if not decompressor.eof:
-            raise ValueError("its columns are cut, or larger than 1 GiB")
-        return _Decoder(ArrayReader(data), positional).tables()
+        return _Decoder(ArrayReader(inflate(packed, "columns")), positional).tables()
     except (AttributeError, LookupError, TypeError, OverflowError, RecursionError, zlib.error, struct.error) as error:
         raise ValueError(f"its columns are damaged: {error}") from error
+
+
+def inflate(packed: bytes, noun: str) -> bytes:
+    """Return deflated data, which `noun` names in errors.
+
+    Raises:
+        ValueError: the data is cut, or too large.
+        zlib.error: the data is damaged.
+    """
+    decompressor = zlib.decompressobj()
+    data = decompressor.decompress(packed, _MAX_UNPACKED_NBYTES)
+    if not decompressor.eof:
+        raise ValueError(f"its {noun} are cut, or larger than 1 GiB")
+    return data
 
 
 class _Encoder:

@@ -14,8 +14,7 @@ from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from opdiff.report.arrays import BYTE_ORDER, ArrayWriter, pack_integers, pack_numbers
-from opdiff.report.page_reasons import ReasonEncoder
-from opdiff.report.page_text import page_text
+from opdiff.report.page_text import ReasonEncoder, page_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

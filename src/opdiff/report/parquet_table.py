@@ -65,8 +65,8 @@ def arrow_table(parts: Sequence[RowPart], *, mode: Mode, custom: Sequence[str]) 
     import pyarrow as pa
 
     table = flat_part(RowPart.joined(parts), mode, custom)
-    columns = [_array(column, _kind(name)) for name, column in zip(table.names, table.columns, strict=True)]
-    batch = pa.record_batch(columns, names=[_text(name) for name in table.names])
+    columns = [_array(column, _kind(name)) for name, column in table.items()]
+    batch = pa.record_batch(columns, names=[_text(name) for name in table])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from opdiff.core.row_store import load_part, part_of, runs_of
 
@@ -141,17 +141,19 @@ def map_distinct(function: Callable[[_T], _V], values: Sequence[_T]) -> list[_V]
     return [results[value] for value in values]
 
 
-def divided(numbers: range, max_rows: int) -> Iterator[range]:
-    """Yield consecutive numbers in parts of up to so many."""
-    for start in range(numbers.start, numbers.stop, max_rows):
-        yield range(start, min(start + max_rows, numbers.stop))
+def field_columns(values: Sequence[Struct | None], kind: type[Struct]) -> Sequence[tuple[Any, ...]]:
+    """Return the fields of values of one class as columns; `None` for missing values."""
+    names = kind.__struct_fields__
+    if not values:
+        return [()] * len(names)
+    missing = (None,) * len(names)
+    return list(zip(*[missing if value is None else structs.astuple(value) for value in values], strict=True))
 
 
-def whole_units(comparison: Comparison, min_rows: int, max_rows: int = 0) -> Iterator[range]:
+def whole_units(comparison: Comparison, min_rows: int, max_rows: int) -> Iterator[range]:
     """Yield the numbers of all rows in parts of at least `min_rows` that end with a unit.
 
-    Units, and comparisons offline, with more than `max_rows` rows are divided; 0 for no maximum. There is at least one
-    part.
+    Units, and comparisons offline, with more than `max_rows` rows are divided. There is at least one part.
     """
     start = stop = 0
     before = None
@@ -160,7 +162,7 @@ def whole_units(comparison: Comparison, min_rows: int, max_rows: int = 0) -> Ite
             yield range(start, stop)
             start = stop
         before, stop = run.unit, numbers.stop
-        while max_rows and stop - start >= max_rows:
+        while stop - start >= max_rows:
             yield range(start, start + max_rows)
             start += max_rows
     if stop > start or not stop:

@@ -1,4 +1,7 @@
-"""Data of a comparison for the HTML page. web/src/data.ts reads it."""
+"""Data of a comparison for the HTML page. web/src/data.ts reads it.
+
+web/src/pictures/data.ts reads the pictures, web/src/graph/network.ts the networks.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,33 @@ from opdiff.core.comparison import Mode
 from opdiff.core.judgement import LEVELS, Agreement, Level, Outcome
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 from opdiff.core.next_command import next_command
+from opdiff.core.pictures import MAX_CODE
 from opdiff.core.reasons import because
-from opdiff.report.graph_payload import pack_graph_mode, pack_networks
-from opdiff.report.network_payload import pack_nodes
 from opdiff.report.packing import Packer
 from opdiff.report.page_text import page_text
 from opdiff.report.parts import PartWriter, part_reference, row_parts
-from opdiff.report.picture_payload import pack_picture
 from opdiff.report.row_payload import pack_rows
 from opdiff.report.row_summary import RowSummary, summarize
+from opdiff.report.short_names import short_name
 from opdiff.report.summary_text import first_bad_operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from opdiff.core.comparison import Comparison, GraphNode, Profile, Side
+    from opdiff.core.comparison import Comparison, GraphNode, ModelGraph, Profile, Side
+    from opdiff.core.dump import Unit
     from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.judgement import Finding, Judgement
+    from opdiff.core.pictures import Frame, TensorPicture
     from opdiff.core.reasons import Reason
     from opdiff.report.changes import Changes
     from opdiff.report.packing import Text
     from opdiff.report.parts import RowPart
     from opdiff.report.row_summary import PartSummary
+
+    # Packed networks, and the number of each unit's network.
+    Networks = tuple[list[dict[str, Any]], dict[Unit, int]]
 
 VERSION = 4
 
@@ -70,16 +77,16 @@ class PagePayload:
             "environment": structs.asdict(comparison.environment),
             "edges": {"relative": RELATIVE_EDGES, "ulp": ULP_EDGES},
             "story": _story(comparison, packer),
-            "graph": pack_nodes(_offline_nodes(comparison), packer),
+            "graph": _nodes(_offline_nodes(comparison), packer),
             "profiles": [_profile(profile, packer) for profile in comparison.profiles],
             "explanations": [_explanation(facts, packer) for facts in comparison.error_facts if facts.explanations],
-            "pictures": [pack_picture(picture, packer) for picture in comparison.pictures],
+            "pictures": [_picture(picture, packer) for picture in comparison.pictures],
         }
         if start is not None:
             self._document["start"] = start
         if changes is not None:
             self._document["changes"] = _changes(changes, packer)
-        self._networks = pack_networks(comparison, packer) if comparison.mode is Mode.GRAPH else None
+        self._networks = _pack_networks(comparison.graphs, packer) if comparison.mode is Mode.GRAPH else None
         self._summary = RowSummary(comparison.judgement.findings)
 
     def blocks(self) -> PartWriter:
@@ -93,7 +100,7 @@ class PagePayload:
         """Return the compressed data of everything but the rows, when all rows were packed."""
         document = self._document | self._summary.packed(self._packer)
         if self._networks is not None:
-            document["graphMode"] = pack_graph_mode(self._comparison, self._networks, self._summary, self._packer)
+            document["graphMode"] = _graph_mode(self._comparison, self._networks, self._summary, self._packer)
         return self._packer.packed(document)
 
     def _add(self, blocks: Sequence[tuple[bytes, PartSummary]]) -> None:
@@ -214,3 +221,78 @@ def _changes(changes: Changes, packer: Packer) -> dict[str, Any]:
 
 def _finite(share: float | None) -> float | None:
     return share if share is not None and abs(share) < float("inf") else None
+
+
+def _picture(picture: TensorPicture, packer: Packer) -> dict[str, Any]:
+    """Return a picture; its arrays are added to the packer."""
+    return {
+        "row": picture.row,
+        "shape": picture.shape,
+        "labels": page_text(picture.labels),
+        "axes": picture.axes,
+        "extents": picture.extents,
+        "cell": picture.cell,
+        "low": picture.low,
+        "high": picture.high,
+        "lowError": picture.low_error,
+        "highError": picture.high_error,
+        "maxCode": MAX_CODE,
+        "overall": packer.codes(picture.overall),
+        "frames": [_frame(frame, packer) for frame in picture.frames],
+        "frameCount": picture.frame_count,
+        "goldenCounts": packer.integers(picture.golden_counts),
+        "targetCounts": packer.integers(picture.target_counts),
+        "density": packer.integers(picture.density),
+        "outside": picture.outside,
+        "notFinite": picture.not_finite,
+        "sampledShare": picture.sampled_share,
+    }
+
+
+def _frame(frame: Frame, packer: Packer) -> dict[str, Any]:
+    return {
+        "index": frame.index,
+        "share": frame.share,
+        "golden": packer.codes(frame.golden),
+        "target": packer.codes(frame.target),
+        "error": packer.codes(frame.error),
+    }
+
+
+def _nodes(nodes: Sequence[GraphNode], packer: Packer) -> dict[str, Any]:
+    """Return the columns of a network; inputs are numbers of nodes, -1 for tensors from outside."""
+    numbers = {node.name: number for number, node in enumerate(nodes)}
+    inputs = [[numbers.get(source.rpartition(":")[0], -1) for source in node.inputs] for node in nodes]
+    return {
+        "name": packer.texts([node.name for node in nodes]),
+        "short": packer.texts([short_name(node.name, node.originals) for node in nodes]),
+        "type": packer.texts([node.op_type for node in nodes]),
+        "fanIn": packer.integers([len(sources) for sources in inputs]),
+        "inputs": packer.integers([source for sources in inputs for source in sources]),
+        "originals": packer.texts(["\n".join(node.originals) for node in nodes]),
+        "passes": packer.texts(["\n".join((*node.passes, *node.buffer_passes)) for node in nodes]),
+        "guess": packer.integers([int(node.is_guess) for node in nodes]),
+    }
+
+
+def _pack_networks(graphs: Sequence[ModelGraph], packer: Packer) -> Networks:
+    """Return the networks of all units of graph mode, each once, and the number of each unit's network."""
+    networks: dict[tuple[GraphNode, ...], int] = {}
+    numbers: dict[Unit, int] = {}
+    for graph in graphs:
+        number = networks.setdefault(graph.nodes, len(networks))
+        numbers |= dict.fromkeys(graph.units, number)
+    return [_nodes(nodes, packer) for nodes in networks], numbers
+
+
+def _graph_mode(comparison: Comparison, networks: Networks, summary: RowSummary, packer: Packer) -> dict[str, Any]:
+    """Return the units and their networks, and the notes, which also say why documented columns are not filled."""
+    packed, numbers = networks
+    notes = [*comparison.notes, because("report.no_requires_grad")]
+    if summary.without_stack:
+        notes.append(because("report.no_stack", count=summary.without_stack, total=summary.count))
+    return {
+        "units": [[*structs.astuple(unit), numbers.get(unit, -1)] for unit in summary.units],
+        "networks": packed,
+        "notes": packer.sentences(notes),
+    }

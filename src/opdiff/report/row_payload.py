@@ -8,8 +8,12 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
+from opdiff.core.comparison import DataMode
+from opdiff.core.metrics import DocumentedMetrics
 from opdiff.core.reasons import quoted
-from opdiff.report.graph_payload import graph_mode_columns
+from opdiff.core.tensor_stats import differences
 from opdiff.report.offline_table import reservations
 from opdiff.report.page_text import page_text
 from opdiff.report.parts import map_distinct
@@ -19,8 +23,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from opdiff.core.comparison import Row
-    from opdiff.core.judgement import Verdict
+    from opdiff.core.judgement import DocumentedResult, Verdict
     from opdiff.core.reasons import Reason
+    from opdiff.core.tensor_stats import TensorStats
     from opdiff.report.packing import Packer
     from opdiff.report.parts import RowPart
 
@@ -40,6 +45,7 @@ _COUNTS = (
     "count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches",
     "is_equal",
 )  # fmt: skip
+_STATISTICS = ("maximum", "minimum", "mean", "norm", "nans", "infs")
 _PERMILLE = 1000
 
 
@@ -52,7 +58,7 @@ def pack_rows(part: RowPart, packer: Packer) -> bytes:
         "custom": _custom(rows, packer),
     }
     if part.results:
-        document["graphMode"] = graph_mode_columns(rows, part.results, packer)
+        document["graphMode"] = _graph_mode(rows, part.results, packer)
     return packer.packed(document)
 
 
@@ -141,3 +147,59 @@ def _custom(rows: Sequence[Row], packer: Packer) -> list[dict[str, Any]]:
     return [
         {"name": page_text(name), "values": packer.texts([value.get(name, "") for value in values])} for name in names
     ]
+
+
+# Graph mode: each group of columns contains only the rows that have its values
+
+
+def _graph_mode(rows: Sequence[Row], results: Sequence[DocumentedResult], packer: Packer) -> dict[str, Any]:
+    """Return the columns of a block of rows."""
+    return {
+        "marks": packer.reasons([result.why for result in results]),
+        "stack": packer.texts([row.stack for row in rows]),
+        "real": _real(rows, packer),
+        "statistics": _statistics(rows, packer),
+        "checksums": _checksums(rows, packer),
+    }
+
+
+def _real(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
+    """Return the documented metrics of rows that were compared by data."""
+    found = [(number, row.documented) for number, row in enumerate(rows) if row.documented is not None]
+    values = zip(*(structs.astuple(metrics) for _, metrics in found), strict=True)
+    columns = zip(DocumentedMetrics.__struct_fields__, values, strict=False)
+    return {
+        "rows": packer.integers([number for number, _ in found]),
+        "columns": {name: packer.exact(column) for name, column in columns},
+    }
+
+
+def _statistics(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
+    """Return the statistics of both sides and their relative differences, for rows that were compared by statistics."""
+    found = [
+        (number, row) for number, row in enumerate(rows) if row.data_mode is DataMode.STATISTICS and row.is_compared
+    ]
+    stats = [(row.target_stats, row.golden_stats) for _, row in found]
+    columns: dict[str, Any] = {}
+    for side, name in enumerate(("target", "golden")):
+        for field in _STATISTICS:
+            columns[f"{name}_{field}"] = packer.exact([getattr(pair[side], field, None) for pair in stats])
+    found_differences = [differences(*pair) for pair in stats]
+    for name in ("max", "min", "mean", "norm"):
+        columns[f"{name}_relative"] = packer.exact([item[name].relative for item in found_differences])
+    return {"rows": packer.integers([number for number, _ in found]), "columns": columns}
+
+
+def _checksums(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
+    """Return CRC-32 of both sides, for rows that have at least one."""
+    pairs = [(_checksum(row.target_stats), _checksum(row.golden_stats)) for row in rows]
+    found = [(number, *pair) for number, pair in enumerate(pairs) if any(pair)]
+    return {
+        "rows": packer.integers([number for number, _, _ in found]),
+        "target": packer.texts([target for _, target, _ in found]),
+        "golden": packer.texts([golden for _, _, golden in found]),
+    }
+
+
+def _checksum(stats: TensorStats | None) -> str:
+    return stats.crc32 if stats else ""

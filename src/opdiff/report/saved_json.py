@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import zlib
 from binascii import b2a_base64
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, TypeVar
@@ -26,11 +27,11 @@ from opdiff.core.comparison import STORED_AS_ARRAYS, Comparison, ModelGraph, Row
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input, regular_file
 from opdiff.core.judgement import DocumentedResult, Verdict
+from opdiff.core.pictures import TensorPicture
 from opdiff.core.reasons import Reason, because, render
 from opdiff.core.row_store import RowStore
-from opdiff.report.packed_columns import pack_columns, unpack_columns
+from opdiff.report.packed_columns import inflate, pack_columns, unpack_columns
 from opdiff.report.parts import PartWriter, RowPart, write_parts
-from opdiff.report.saved_pictures import pack_pictures, unpack_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,8 +132,20 @@ def _comparison(document: dict[str, Any]) -> Comparison:
         verdicts += _values(tables, "verdicts", list[Verdict])
         documented += _values(tables, "documented", list[DocumentedResult])
     judgement = replace(head.judgement, verdicts=tuple(verdicts), documented=tuple(documented))
-    pictures = unpack_pictures(packed.pictures)
+    pictures = _unpack_pictures(packed.pictures) if packed.pictures else ()
     return replace(head, graphs=graphs, rows=rows.finish(), judgement=judgement, pictures=pictures)
+
+
+def pack_pictures(pictures: Sequence[TensorPicture]) -> bytes:
+    """Return pictures as bytes; none for no pictures."""
+    return zlib.compress(msgspec.msgpack.encode(pictures)) if pictures else b""
+
+
+def _unpack_pictures(packed: bytes) -> tuple[TensorPicture, ...]:
+    try:
+        return msgspec.msgpack.decode(inflate(packed, "pictures"), type=tuple[TensorPicture, ...])
+    except (msgspec.DecodeError, zlib.error) as error:
+        raise ValueError(f"its pictures are damaged: {error}") from error
 
 
 def _values(tables: dict[str, list[Any]], name: str, kind: type[_T]) -> _T:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import groupby
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -194,11 +195,11 @@ def _require_one_run(parts: Sequence[Object]) -> None:
 
 def _by_graph(parts: Sequence[Object]) -> list[list[Object]]:
     """Return the parts grouped by rank and graph, in this order."""
-    groups: dict[tuple[int, int], list[Object]] = {}
-    for part in parts:
-        key = tuple(-1 if number is None else number for number in (part["rank"], part["graph"]))
-        groups.setdefault((key[0], key[1]), []).append(part)
-    return [groups[key] for key in sorted(groups)]
+
+    def key(part: Object) -> list[int]:
+        return [-1 if number is None else number for number in (part["rank"], part["graph"])]
+
+    return [list(group) for _, group in groupby(sorted(parts, key=key), key)]
 
 
 def _row_order(row: Object) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from enum import StrEnum
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -80,10 +81,12 @@ def summary_lines(
     compared = [row for row in rows if row.metrics is not None]
     missing = [row for row in rows if row.metrics is None and not has_no_counterpart(row)]
     has_reasons = has_details or comparison.judgement.coverage.share < MIN_COVERAGE
-    lines = _details(rows, compared) if has_details else _missing(missing, has_hint=not has_reasons)
-    yield from (_line(*each, language) for each in lines)
+    if has_details:
+        without_counterpart = len(rows) - len(compared) - len(missing)
+        yield from (_line(*each, language) for each in _details(compared, without_counterpart))
+    yield from (_line(*each, language) for each in _missing(missing, has_hint=not has_reasons))
     if has_reasons:
-        yield from map(SummaryLine, reason_lines(group_by_reason(missing, language), language))
+        yield from map(SummaryLine, reason_lines(ReasonGroups(missing).listed(language), language))
     if has_details:
         yield from (_line(*each, language) for each in _accuracy(compared))
 
@@ -183,20 +186,14 @@ def sentence_lines(reasons: Iterable[Reason], language: Language, tone: Tone = T
             yield SummaryLine(f"  {command}", tone, must_be_whole=True)
 
 
-def group_by_reason(rows: Iterable[Row], language: Language = Language.ENGLISH) -> list[ReasonGroup]:
-    """Group uncompared rows by the codes of their reasons, the most frequent first."""
-    groups = ReasonGroups()
-    for row in rows:
-        groups.add(row)
-    return groups.listed(language)
-
-
 class ReasonGroups:
     """Counts of uncompared rows by the codes of their reasons, with an example of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._examples: dict[tuple[str, ...], Row] = {}
         self._counts: Counter[tuple[str, ...]] = Counter()
+        for row in rows:
+            self.add(row)
 
     def __len__(self) -> int:
         return self._counts.total()
@@ -226,14 +223,11 @@ def reason_lines(groups: Sequence[ReasonGroup], language: Language = Language.EN
         yield render(because("report.other_reasons", count=len(groups) - _MAX_REASONS), language)
 
 
-def _details(rows: Sequence[Row], compared: Sequence[Row]) -> Iterator[tuple[Reason, Tone]]:
-    by_nature = sum(row.metrics is None and has_no_counterpart(row) for row in rows)
+def _details(compared: Sequence[Row], without_counterpart: int) -> Iterator[tuple[Reason, Tone]]:
     names = {row.label.target for row in compared}
     yield because("report.compared", tensors=len(compared), operators=len(names)), Tone.PLAIN
-    if by_nature:
-        yield because("report.nothing_to_compare", count=by_nature), Tone.FAINT
-    missing = [row for row in rows if row.metrics is None and not has_no_counterpart(row)]
-    yield from _missing(missing, has_hint=False)
+    if without_counterpart:
+        yield because("report.nothing_to_compare", count=without_counterpart), Tone.FAINT
 
 
 def _missing(rows: Sequence[Row], *, has_hint: bool) -> Iterator[tuple[Reason, Tone]]:
@@ -242,12 +236,8 @@ def _missing(rows: Sequence[Row], *, has_hint: bool) -> Iterator[tuple[Reason, T
     counts = {"report.not_compared_operators": operators, "report.not_compared_tensors": len(rows) - operators}
     parts = [because(code, count=count) for code, count in counts.items() if count]
     if parts:
-        code = "report.not_compared_hint" if has_hint else "report.not_compared"
-        yield because(code, parts=_listed(parts)), Tone.FAINT
-
-
-def _listed(parts: Sequence[Reason]) -> Reason:
-    return parts[0] if len(parts) == 1 else because("report.both", first=parts[0], second=parts[1])
+        listed = parts[0] if len(parts) == 1 else because("report.both", first=parts[0], second=parts[1])
+        yield because("report.not_compared_hint" if has_hint else "report.not_compared", parts=listed), Tone.FAINT
 
 
 def has_no_counterpart(row: Row) -> bool:
@@ -265,11 +255,11 @@ def _accuracy(compared: Sequence[Row]) -> Iterator[tuple[Reason, Tone]]:
     if low:
         first = _position(low[0][1])
         yield because("report.low_cosine", limit=GOOD_COSINE, count=len(low), position=first), Tone.BAD
-        for cosine, row in sorted(low, key=_cosine)[:_MAX_WORST]:
+        for cosine, row in sorted(low, key=itemgetter(0))[:_MAX_WORST]:
             yield quoted(f"  {_position(row)} {format_number(cosine)}"), Tone.BAD
     elif finite:
         yield because("report.good_cosine", limit=GOOD_COSINE, count=len(finite)), Tone.GOOD
-        cosine, row = min(finite, key=_cosine)
+        cosine, row = min(finite, key=itemgetter(0))
         yield because("report.worst_cosine", position=_position(row), cosine=format_number(cosine)), Tone.PLAIN
 
 
@@ -281,10 +271,6 @@ def _scales(rows: Sequence[Row]) -> Iterator[tuple[Reason, Tone]]:
         ratio, row = wrong[0]
         first = {"position": _position(row), "ratio": format_number(ratio)}
         yield because("report.wrong_scale", limit=GOOD_NORM_RATIO_ERROR, count=len(wrong), **first), Tone.WARNING
-
-
-def _cosine(pair: tuple[float, Row]) -> float:
-    return pair[0]
 
 
 def _position(row: Row) -> str:

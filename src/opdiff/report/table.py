@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from msgspec import Struct
 from opdiff.report.cells import some_at_a_time, write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.judgement import DocumentedResult, Verdict
@@ -25,23 +25,17 @@ class JudgedRow(Struct, frozen=True):
     result: DocumentedResult | None = None
 
 
-class JudgedRows(Collection[JudgedRow]):
+class JudgedRows(Iterable[JudgedRow]):
     """Some rows of a comparison in graph mode, by ranges of their numbers; each is looked up when it is needed."""
 
     def __init__(self, comparison: Comparison, ranges: Sequence[range]) -> None:
         self._comparison, self._ranges = comparison, ranges
-
-    def __len__(self) -> int:
-        return sum(map(len, self._ranges))
 
     def __iter__(self) -> Iterator[JudgedRow]:
         rows, judgement = self._comparison.rows, self._comparison.judgement
         for numbers in self._ranges:
             for number in numbers:
                 yield JudgedRow(rows[number], judgement.verdicts[number], judgement.documented[number])
-
-    def __contains__(self, row: object) -> bool:
-        return any(row == each for each in self)
 
 
 class Columns(Struct, frozen=True):
@@ -61,12 +55,12 @@ class Table(Struct, frozen=True):
 
     Attributes:
         columns: its columns, documented ones first.
-        rows: its rows.
+        rows: its rows, which may be iterated several times.
         number_texts: the form of numbers in a CSV file.
     """
 
     columns: tuple[Columns, ...]
-    rows: Collection[JudgedRow]
+    rows: Iterable[JudgedRow]
     number_texts: NumberTexts
 
     def header(self) -> list[str]:

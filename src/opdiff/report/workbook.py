@@ -48,10 +48,10 @@ def write_workbook(comparison: Comparison, path: str) -> None:
     """Write the summary, then all rows, coloured by level, under a fixed header with filters."""
     parts = iter_flat_tables(comparison)
     first = next(parts)
-    rows = (cells for table in chain((first,), parts) for cells in zip(*table.columns, strict=True))
+    rows = (cells for table in chain((first,), parts) for cells in zip(*table.values(), strict=True))
     with _Book(path) as book:
         book.add_summary(_summary(comparison))
-        book.add_rows(first.names, ((str(cells[0]), cells) for cells in rows), len(comparison.rows), _WIDTHS)
+        book.add_rows(tuple(first), ((str(cells[0]), cells) for cells in rows), len(comparison.rows), _WIDTHS)
 
 
 def write_table_workbook(table: Table, path: str) -> None:

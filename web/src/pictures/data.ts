@@ -1,4 +1,4 @@
-// Pictures of tensors, as report/picture_payload.py packs them.
+// Pictures of tensors, as report/payload.py packs them.
 import type { Numbers, Packed } from "../arrays";
 
 interface Plane {

@@ -20,7 +20,7 @@ from opdiff.pair import PairOptions, Rules, choose, pair
 from opdiff.pair.rule_checks import rule_notes
 from opdiff.pair.target_graph import target_graph
 from opdiff.read.rules import read_rule_directory
-from opdiff.report.file_names import batch_file_name, result_file_name
+from opdiff.report.file_names import batch_file_name, timed_file_name
 from opdiff.workflows.compare.environments import offline_differences
 from opdiff.workflows.compare.input_checks import (
     golden_origin_notes,
@@ -130,7 +130,7 @@ def read_inputs(
         yield from _read_steps(options, reader, every_operator=every_operator)
         return
     # No variable keeps the descriptions of all tensors, so that they are released when the last pair is measured.
-    name = result_file_name(time.localtime())
+    name = timed_file_name("result", time.localtime())
     yield _inputs(name, *_read_sides(options, reader), options, every_operator=every_operator)
 
 

@@ -24,7 +24,7 @@ from opdiff.core.row_store import StoredRows, custom_names
 from opdiff.measure.documented import select_metrics
 from opdiff.measure.kernel import library as native
 from opdiff.report import find_forms
-from opdiff.report.file_names import graph_file_name, mapping_file_name, write_new
+from opdiff.report.file_names import graph_file_name, timed_file_name, write_new
 from opdiff.report.offline_table import MetricColumn, SelectedMetrics, offline_table
 from opdiff.report.parts import write_parts
 from opdiff.report.saved_json import rows_writer, save
@@ -143,9 +143,9 @@ def selected_metrics(comparison: Comparison, custom: Iterable[str] = ()) -> Sele
 
 def write_pairs(pairs: Iterable[PairingResult], options: CompareOptions) -> str:
     """Write the table of pairs and return its path."""
-    from opdiff.report.mapping_csv import write_mapping
+    from opdiff.report.offline_table import write_mapping
 
-    name = mapping_file_name(time.localtime())
+    name = timed_file_name("mapping", time.localtime())
     return write_new(options.output, name, lambda draft: write_mapping(pairs, draft, sequence=options.is_selected))
 
 

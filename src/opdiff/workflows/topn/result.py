@@ -14,7 +14,7 @@ from opdiff.core.judgement import Outcome
 from opdiff.judge.task_accuracy import Difference, Share
 from opdiff.measure.topn import NO_CLASS
 from opdiff.report.cells import columns_of_rows, write_table
-from opdiff.report.file_names import topn_file_name, write_new
+from opdiff.report.file_names import timed_file_name, write_new
 
 __all__ = ["Difference", "Outcome", "SampleResult", "Share", "SideResult", "TopK", "TopnResult"]
 
@@ -172,7 +172,9 @@ class TopnResult(Struct, frozen=True):
 def write_samples(result: TopnResult, folder: str) -> str:
     """Write a new CSV file with a row for each sample, and return its path."""
     parts = columns_of_rows(tuple(_cells(sample)) for sample in result.scored.results())
-    return write_new(folder, topn_file_name(time.localtime()), partial(write_table, titles=_TITLES, parts=parts))
+    return write_new(
+        folder, timed_file_name("topn", time.localtime()), partial(write_table, titles=_TITLES, parts=parts)
+    )
 
 
 def _cells(sample: SampleResult) -> Iterator[Cell]:

@@ -1,8 +1,10 @@
-"""A comparison in Python: names, representations for notebooks, plots and errors."""
+"""The Python API: comparisons with their names, tables, representations for notebooks and plots; stages; errors."""
 
 from __future__ import annotations
 
+import csv
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -11,7 +13,8 @@ from msgspec.structs import replace
 
 import opdiff
 from made_reports import BAD, GOOD, judged_comparison, row
-from opdiff.core.errors import UsageError
+from opdiff.cli import main
+from opdiff.core.errors import InputError, UsageError
 from opdiff.core.judgement import ErrorKind, Finding, Level, Outcome
 from opdiff.report.curve import height
 from opdiff.sample import write_sample
@@ -20,13 +23,16 @@ from opdiff.sample.graph_mode import write_graph_sample
 if TYPE_CHECKING:
     from pathlib import Path
 
-matplotlib: Any = pytest.importorskip("matplotlib")
-matplotlib.use("agg")
+    from opdiff.sample import Sample
 
 
 @pytest.fixture(scope="module")
-def comparison(tmp_path_factory: pytest.TempPathFactory) -> opdiff.Comparison:
-    sample = write_sample(str(tmp_path_factory.mktemp("sample") / "s"))
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    return write_sample(str(tmp_path_factory.mktemp("sample") / "s"))
+
+
+@pytest.fixture(scope="module")
+def comparison(sample: Sample) -> opdiff.Comparison:
     return opdiff.compare(sample.target, sample.golden, rules=sample.rules)
 
 
@@ -36,23 +42,26 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> opdiff.Comparison:
     return opdiff.compare(sample.target, sample.golden)
 
 
+@pytest.fixture
+def matplotlib() -> Any:
+    found: Any = pytest.importorskip("matplotlib")
+    found.use("agg")
+    return found
+
+
 def test_public_names_are_listed_before_their_import() -> None:
     assert dir(opdiff) == sorted(opdiff.__all__)
 
 
-def test_offline_comparison_in_a_line(comparison: opdiff.Comparison) -> None:
+def test_the_result(comparison: opdiff.Comparison, graphs: opdiff.Comparison) -> None:
     expected = "<opdiff.Comparison: wrong: context/pool (permuted) and 2 more; 59 of 59 operators compared>"
     assert repr(comparison) == expected
-
-
-def test_graph_mode_in_a_line(graphs: opdiff.Comparison) -> None:
     assert repr(graphs) == "<opdiff.Comparison: wrong: MatMul_1 (scale); 32 of 32 operators compared>"
-
-
-def test_verdict_findings_and_coverage(comparison: opdiff.Comparison) -> None:
+    assert comparison.scenario == "NPU dump against the original model"
     assert comparison.verdict is Outcome.WRONG
     assert comparison.findings[0].operator == "context/pool"
     assert comparison.coverage.compared == 59
+    assert "context/pool" in comparison.summary()
 
 
 def test_rows_by_number_operator_and_tensor(comparison: opdiff.Comparison) -> None:
@@ -61,6 +70,7 @@ def test_rows_by_number_operator_and_tensor(comparison: opdiff.Comparison) -> No
     assert [str(each.key) for each in comparison["context/pool"]] == ["context/pool:input:0", "context/pool:output:0"]
     (output,) = comparison["context/pool:output:0"]
     assert output.metrics is not None
+    assert (output.metrics.cosine or 0) < 0.99
     with pytest.raises(KeyError, match=r"contxt/pool; did you mean context/pool\?"):
         comparison["contxt/pool"]
 
@@ -105,7 +115,7 @@ def test_heights_are_logarithmic(distance: float, expected: float) -> None:
 
 @pytest.mark.parametrize("kind", ["curve", "histogram", "heatmap"])
 @pytest.mark.parametrize("name", ["comparison", "graphs"])
-def test_plots(request: pytest.FixtureRequest, tmp_path: Path, name: str, kind: Any) -> None:
+def test_plots(matplotlib: Any, request: pytest.FixtureRequest, tmp_path: Path, name: str, kind: Any) -> None:
     made: opdiff.Comparison = request.getfixturevalue(name)
     figure: Any = made.plot(kind).figure
     figure.savefig(tmp_path / "plot.png")
@@ -127,8 +137,58 @@ def test_a_plot_needs_matplotlib(comparison: opdiff.Comparison, monkeypatch: pyt
         comparison.plot()
 
 
-def test_errors_name_arguments_of_python(tmp_path: Path) -> None:
-    sample = write_sample(str(tmp_path / "s"))
+def test_saved_and_loaded(comparison: opdiff.Comparison, tmp_path: Path) -> None:
+    comparison.save(tmp_path / "c.json")
+    assert repr(opdiff.Comparison.load(tmp_path / "c.json").rows) == repr(comparison.rows)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--replay", "none"], ["--range", "1,40,1", "--metrics", "0,3", "--overflow"]],
+    ids=["whole", "some operators and metrics"],
+)
+def test_table_equals_that_of_the_command(
+    comparison: opdiff.Comparison, sample: Sample, tmp_path: Path, words: list[str]
+) -> None:
+    sides = [sample.target, sample.golden, "--rules", sample.rules]
+    assert main(["compare", *sides, *words, "-o", str(tmp_path), "-q"]) == 0
+    (written,), (kept,) = tmp_path.glob("result_*.csv"), tmp_path.glob("result_*.json")
+    opdiff.Comparison.load(kept).write_csv(tmp_path / "rebuilt.csv")
+    assert (tmp_path / "rebuilt.csv").read_bytes() == written.read_bytes()
+    comparison.write_csv(tmp_path / "own.csv")
+    assert ((tmp_path / "own.csv").read_bytes() == written.read_bytes()) == ("--range" not in words)
+
+
+def test_chosen_metrics(comparison: opdiff.Comparison, tmp_path: Path) -> None:
+    comparison.write_csv(tmp_path / "some.csv", metrics="MaxAbsoluteError,0", overflow=True)
+    with open(tmp_path / "some.csv", newline="") as file:
+        header = next(csv.reader(file))
+    assert header[header.index("Shape") + 1 : header.index("CompareFailReason")] == [
+        "OverFlow", "MaxAbsoluteError", "CosineSimilarity",
+    ]  # fmt: skip
+
+
+def test_pandas_gets_a_column_for_each_number(comparison: opdiff.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas: Any = ModuleType("pandas")
+    pandas.DataFrame = dict
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    table = comparison.to_pandas()
+    assert {len(column) for column in table.values()} == {len(comparison.rows)}
+    number = table["tensor"].index("context/pool:output:0")
+    assert table["golden_tensor"][number] == "context/pool:output:0"
+    assert table["cosine"][number] < 0.99
+    assert (table["level"][number], table["reason"][number]) == ("wrong", "")
+
+
+def test_options(sample: Sample, comparison: opdiff.Comparison) -> None:
+    options = opdiff.CompareOptions(workers=3, metrics="0")
+    found = opdiff.compare(sample.target, sample.golden, rules=sample.rules, options=options)
+    assert [row.key for row in found.rows] == [row.key for row in comparison.rows]
+    assert found.defects == ()
+    assert all(row.metrics is None or row.metrics.kl_divergence is None for row in found.rows)
+
+
+def test_errors_name_arguments_of_python(sample: Sample, tmp_path: Path) -> None:
     sides = (sample.target, sample.golden)
     with pytest.raises(UsageError, match="This comparison takes `rules`, but no rule file was given"):
         opdiff.compare(*sides)
@@ -136,3 +196,23 @@ def test_errors_name_arguments_of_python(tmp_path: Path) -> None:
         opdiff.compare(*sides, rules=sample.rules, options=opdiff.CompareOptions(rank=0))
     with pytest.raises(UsageError, match="`number_range` and `selected` go by the numbers of a rule file"):
         opdiff.compare(*sides, options=opdiff.CompareOptions(selected="1"))
+    with pytest.raises(UsageError, match="a directory of rule files is for a batch"):
+        opdiff.compare(*sides, rules=tmp_path)
+    with pytest.raises(InputError, match="no such directory"):
+        opdiff.compare(tmp_path / "nothing", sample.golden, rules=sample.rules)
+    with pytest.raises(AttributeError, match="has no attribute 'comparison_of'"):
+        _ = opdiff.comparison_of
+
+
+def test_stages(tmp_path: Path) -> None:
+    from opdiff.sample.stages import write_stage_sample
+
+    made = write_stage_sample(str(tmp_path), ["conversion"])
+    folders = [made.original, made.fusion_off, made.fusion_on]
+    options = opdiff.StagesOptions(names=(opdiff.StageName.ORIGINAL,))
+    rules = {"rules": made.fusion_on_rules, "fusion_off_rules": made.fusion_off_rules, "quant_rules": made.quant_rules}
+    chain = opdiff.stages(folders, **rules, options=options)
+    assert chain.verdict.culprit == 0
+    assert chain.verdict.steps[0].finding is not None
+    assert chain.verdict.steps[0].finding.operator == "pool"
+    assert len(list(tmp_path.iterdir())) == 6
