@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opdiff.core.comparison import listed_row
 from opdiff.core.reasons import render
-from opdiff.core.rows import listed_row
 from opdiff.report.cells import NOT_GIVEN, columns_of_rows, write_table
 
 if TYPE_CHECKING:

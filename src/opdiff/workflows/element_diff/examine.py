@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from opdiff.align.element_reader import open_pair
 from opdiff.core import filesystem
+from opdiff.core.comparison import listed_row
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import because
-from opdiff.core.rows import listed_row
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.measure.detail import AxisErrors, Element, SliceErrors
 from opdiff.run import usable_cores
