@@ -11,18 +11,17 @@ from collections.abc import Sequence  # noqa: TC003  msgspec reads it
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from opdiff.core.dump import DumpKind, Unit
-from opdiff.core.error_facts import ErrorFacts
-from opdiff.core.judgement import Judgement
-from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics
+from opdiff.core.error_facts import ErrorFacts, Profile
+from opdiff.core.judgement import Finding, Judgement
+from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics, TensorStats
 from opdiff.core.pairing import OpLabel, Pairing
 from opdiff.core.pictures import TensorPicture
 from opdiff.core.reasons import Reason
 from opdiff.core.replay import Replay
 from opdiff.core.tensor import Shape, Slot, TensorKey
-from opdiff.core.tensor_stats import TensorStats
 
 if TYPE_CHECKING:
     from opdiff.core.dump import SideTensor
@@ -265,32 +264,6 @@ class ModelGraph(Struct, frozen=True):
     units: tuple[Unit, ...] = ()
 
 
-class Profile(Struct, frozen=True):
-    """Errors of a bad tensor along one of its axes, one number per slice.
-
-    Attributes:
-        row: number of the tensor's row.
-        axis: number of the axis.
-        label: label of the axis in the layout, as `C`; empty if unknown.
-        extent: extent of the axis.
-        width: number of indices per slice; the last slice may have fewer.
-        sampled_share: share of the elements that was examined.
-        errors: root mean square of the finite errors of each slice.
-        largest: maximum of the finite errors of each slice.
-        not_finite: number of errors of each slice that are not finite.
-    """
-
-    row: int
-    axis: int
-    label: str
-    extent: int
-    width: int
-    sampled_share: float
-    errors: tuple[float, ...]
-    largest: tuple[float, ...]
-    not_finite: tuple[int, ...]
-
-
 class Side(Struct, frozen=True):
     """One of the two dumps: its directory and its kind."""
 
@@ -378,3 +351,23 @@ class Comparison(Struct, frozen=True):
     def units(self) -> tuple[Unit, ...]:
         """The units of graph mode, in the order of the rows."""
         return tuple(dict.fromkeys(row.unit for row in self.rows if row.unit is not None))
+
+
+def next_command(comparison: Comparison, finding: Finding) -> str:
+    """Return the shell command that shows the details of a finding."""
+    import shlex
+
+    words = ["opdiff", "op", finding.tensor, comparison.target.path, comparison.golden.path]
+    if comparison.mode is Mode.GRAPH:
+        words += ["--mode", "torchair", *(_unit_options(finding.units[0]) if finding.units else ())]
+    return shlex.join([*words, *_input_options(comparison.extra_inputs)])
+
+
+def _unit_options(unit: Unit) -> list[str]:
+    numbers = (("--rank", unit.rank), ("--token", unit.token), ("--graph", unit.graph))
+    return [word for option, number in numbers if number is not None for word in (option, str(number))]
+
+
+def _input_options(given: ExtraInputs) -> list[str]:
+    options = zip(("--rules", "-cfr", "-qfr", "--pairs", "-c"), structs.astuple(given), strict=True)
+    return [word for option, path in options if path for word in (option, path)]

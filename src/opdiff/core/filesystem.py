@@ -1,4 +1,4 @@
-"""Questions about paths, which are those of this machine or URLs of remote files.
+"""Questions about paths and names of files, which are those of this machine or URLs of remote files.
 
 Named after the functions of `os` and `os.path`. For URLs they raise an InputError if the server cannot be asked.
 """
@@ -6,6 +6,7 @@ Named after the functions of `os` and `os.path`. For URLs they raise an InputErr
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from opdiff.core.errors import InputError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Thing = TypeVar("Thing")
 
+_WHOLE_NUMBER = re.compile(r"([0-9]+)")
 # Items whose files are read ahead at once.
 _FILES_AHEAD = 512
 
@@ -152,6 +154,14 @@ def walk_names(path: str) -> Iterator[str]:
             continue
         pending += [item.path for item in items if item.is_dir(follow_symlinks=False)]
         yield from (item.name for item in items if not item.is_dir(follow_symlinks=False))
+
+
+def natural_key(name: str) -> list[int | str]:
+    """Return a sort key by which step 9 comes before step 10."""
+    # Strings and numbers alternate, so that only items of one type are compared.
+    parts: list[int | str] = [*_WHOLE_NUMBER.split(name)]
+    parts[1::2] = map(int, parts[1::2])
+    return parts
 
 
 def read_ahead(items: Sequence[Thing], paths_of: Callable[[Thing], Iterable[str]]) -> Iterator[Thing]:

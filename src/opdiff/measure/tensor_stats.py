@@ -12,8 +12,8 @@ from msgspec import Struct
 from opdiff.core import codes as elements
 from opdiff.core.dtypes import Kind, largest_finite
 from opdiff.core.errors import ElementError
+from opdiff.core.metrics import TensorStats
 from opdiff.core.reasons import because
-from opdiff.core.tensor_stats import TensorStats
 from opdiff.measure.checksum import crc32
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from opdiff.core.comparison import DataMode
-from opdiff.core.metrics import DocumentedMetrics
+from opdiff.core.metrics import DocumentedMetrics, differences
 from opdiff.core.reasons import because
-from opdiff.core.tensor_stats import differences
 from opdiff.report.network_payload import pack_nodes
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from opdiff.core.comparison import Mode
+from opdiff.core.comparison import Mode, next_command
 from opdiff.core.judgement import LEVELS, Agreement, Level, Outcome
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
-from opdiff.core.next_command import next_command
 from opdiff.core.reasons import because
 from opdiff.report.graph_payload import pack_graph_mode, pack_networks
 from opdiff.report.network_payload import pack_nodes
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from opdiff.core.comparison import Comparison, GraphNode, Profile, Side
-    from opdiff.core.error_facts import ErrorFacts
+    from opdiff.core.comparison import Comparison, GraphNode, Side
+    from opdiff.core.error_facts import ErrorFacts, Profile
     from opdiff.core.judgement import Finding, Judgement
     from opdiff.core.reasons import Reason
     from opdiff.report.changes import Changes

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
-from opdiff.core.manual_pair import ManualPair, parse_key
+from opdiff.core.pairing import ManualPair, parse_key
 from opdiff.core.reasons import because
 from opdiff.read.toml_file import read_toml
 

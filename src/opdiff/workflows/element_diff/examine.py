@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Row
     from opdiff.core.dump import Unit
-    from opdiff.core.explanation import Explanation
+    from opdiff.core.error_facts import Explanation
     from opdiff.core.metrics import Metrics
     from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Reason

@@ -13,8 +13,8 @@ from opdiff.align import LAYOUTS, Tile
 from opdiff.align.element_reader import ElementReader
 from opdiff.align.pairs import LAYOUT_BY_RANK
 from opdiff.align.plain import is_plain
+from opdiff.core.error_facts import ExplanationKind
 from opdiff.core.errors import LayoutError
-from opdiff.core.explanation import ExplanationKind
 from opdiff.core.reasons import because
 from opdiff.core.strides import NotStrided, StridedView
 

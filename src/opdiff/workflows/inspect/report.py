@@ -27,8 +27,8 @@ from opdiff.workflows.inspect.model_report import ModelReport, describes_model, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from opdiff.core.metrics import TensorStats
     from opdiff.core.tensor import OpDump, Shape, Tensor
-    from opdiff.core.tensor_stats import TensorStats
     from opdiff.measure.tensor_stats import FiniteStats
     from opdiff.read.directory import Entry, Tree
     from opdiff.run.cluster import Cluster

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import IO
 
+    from opdiff.core.metrics import TensorStats
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import OpDump, Tensor
-    from opdiff.core.tensor_stats import TensorStats
     from opdiff.workflows.reduce.plan import ReducibleFile
 
     FileStats = Mapping[Slot, tuple[TensorStats, ...]]

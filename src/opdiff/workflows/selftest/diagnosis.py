@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.align.element_reader import open_pair
-from opdiff.core.explanation import ExplanationKind
+from opdiff.core.error_facts import ExplanationKind
 from opdiff.workflows.element_diff.blocks import examine_elements
 from opdiff.workflows.element_diff.explain import explain
 

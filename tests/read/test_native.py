@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from opdiff.core.native import NATIVE
+from opdiff.read.protowire import NATIVE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def test_module_of_another_version_is_ignored(version: int | None) -> None:
 
 def _native_of(preparation: str, **environment: str) -> str:
     """Return `NATIVE` as a fresh, so prepared interpreter prints it."""
-    code = f"{preparation}\nfrom opdiff.core.native import NATIVE; print(NATIVE)"
+    code = f"{preparation}\nfrom opdiff.read.protowire import NATIVE; print(NATIVE)"
     command = [sys.executable, "-c", code]
     return subprocess.run(
         command, env=os.environ | environment, capture_output=True, text=True, check=True
