@@ -36,7 +36,7 @@ def open_input(path: str) -> BufferedReader:
         OSError: the file cannot be opened, or is not a regular one.
     """
     if is_remote(path):
-        from opdiff.core.remote.file import open_remote
+        from opdiff.core.remote.stores import open_remote
 
         return open_remote(path)
     return open(path, "rb", opener=regular_file)

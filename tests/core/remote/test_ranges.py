@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.core.remote.ranges import PIECE_NBYTES, ByteRange, merge, pieces
+from opdiff.core.remote.store import PIECE_NBYTES, ByteRange, merge, pieces
 
 SOME_RANGES = st.lists(
     st.builds(

@@ -11,11 +11,10 @@ from opdiff.core import filesystem
 from opdiff.core.errors import DumpError, UsageError
 from opdiff.core.input_file import open_input, read_input
 from opdiff.core.remote import store as store_module
-from opdiff.core.remote.cache import Cache
 from opdiff.core.remote.connect import connect
-from opdiff.core.remote.ranges import ByteRange
 from opdiff.core.remote.retries import RetryPolicy
-from opdiff.core.remote.store import FirstBytes, Settings, Store
+from opdiff.core.remote.store import ByteRange, FirstBytes, Settings, Store
+from opdiff.core.remote.stores import Cache
 from opdiff.core.source import FileRange
 
 if TYPE_CHECKING:
