@@ -12,7 +12,7 @@ from opdiff.cli.terminal import Progress, table, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import printable
 from opdiff.core.reasons import Language, Reason, because, render
-from opdiff.core.remote.hosts import host_url
+from opdiff.core.remote.urls import host_url
 
 if TYPE_CHECKING:
     import argparse

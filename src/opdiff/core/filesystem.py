@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import own_path
-from opdiff.core.remote.urls import is_remote
+from opdiff.core.remote.urls import is_remote, own_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import reachable_hosts
+from opdiff.core.remote.urls import reachable_hosts
 from opdiff.run.cluster import Cluster
 from opdiff.run.worker_task import software_versions, version_differences
 

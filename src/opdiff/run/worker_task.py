@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 from msgspec import Struct, field
 
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import add_own_host
+from opdiff.core.remote.urls import own_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -175,7 +175,7 @@ def _is_cancelled() -> bool:
 def _prepare(task: Task[Job]) -> None:
     """Forget what is known of remote files if this is the first task of a run, and note the name of the host."""
     if task.host:
-        add_own_host(task.host)
+        own_hosts.add(task.host)
     if _current_run[0] != task.sender.run:
         _current_run[0] = task.sender.run
         if "opdiff.core.remote.stores" in sys.modules:

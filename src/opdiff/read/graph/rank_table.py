@@ -13,7 +13,7 @@ from msgspec import Struct
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import host_url
+from opdiff.core.remote.urls import host_url
 from opdiff.read.toml_file import read_toml
 
 

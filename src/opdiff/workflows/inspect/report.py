@@ -12,7 +12,7 @@ from msgspec import Struct
 from opdiff.core import filesystem
 from opdiff.core.errors import OpdiffError
 from opdiff.core.reasons import Reason, because
-from opdiff.core.remote.hosts import host_of
+from opdiff.core.remote.urls import host_of
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.directory import real_name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.remote.hosts import url_on
+from opdiff.core.remote.urls import url_on
 from opdiff.run.task_round import BatchWork, Place
 from opdiff.run.worker_task import uncancelled
 from opdiff.workflows.cluster import is_unread
