@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.run.batches import MAX_BATCH_BYTES, MAX_BATCH_JOBS, make_batches
+from opdiff.run.cluster import MAX_BATCH_BYTES, MAX_BATCH_JOBS, make_batches
 
 
 @given(st.lists(st.integers(0, 1 << 30), max_size=50), st.integers(0, 64))

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from opdiff.core.errors import InputError
-from opdiff.run import Work, processes, run_serial, usable_cores
+from opdiff.run import Work, processes, run_serial, run_threads, usable_cores
 from opdiff.run import run as run_jobs
 from opdiff.run.processes import map_processes, run_processes
-from opdiff.run.threads import run_threads
 from worker_functions import (
     DEADLY,
     always_die,
@@ -86,7 +85,7 @@ def test_threads_give_every_job_its_result(count: int) -> None:
 INTERRUPTED = """
 import signal
 from threading import Timer
-from opdiff.run.threads import run_threads
+from opdiff.run import run_threads
 from worker_functions import double_slowly
 found = []
 Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()

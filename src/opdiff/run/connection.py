@@ -116,7 +116,7 @@ def _local_workers(count: int) -> LocalCluster:
             security=Security.temporary(),
             silence_logs=logging.CRITICAL,
             scheduler_kwargs={"allowed_failures": 1, "dashboard": False, "dashboard_address": "127.0.0.1:0"},
-            preload="opdiff.run.local_worker",
+            preload="opdiff.run.worker_task",
             # Modules are not imported from the current folder, where dumps of others may be.
             env={"PYTHONSAFEPATH": "1"},
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
 import zlib
 from functools import cache
@@ -182,3 +183,11 @@ def _prepare(task: Task[Job]) -> None:
             from opdiff.core.remote.stores import start_run
 
             start_run()
+
+
+def dask_setup(_worker: object) -> None:
+    """Set up a worker that was started for one run; dask calls it in the worker's process.
+
+    Interrupts are ignored, because the parent handles them: it cancels tasks and ends the worker.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
