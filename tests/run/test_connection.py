@@ -19,8 +19,8 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.run import connection
 from opdiff.run.connection import open_cluster
 from opdiff.run.task_round import BatchWork
-from opdiff.run.worker_task import software_versions
-from worker_functions import double_each, process_id, process_ids
+from opdiff.run.worker_task import Each, software_versions
+from worker_functions import double, process_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def quiet(_count: int) -> None:
 
 
 def doubled(cluster: Cluster) -> list[int]:
-    work: BatchWork[int, int] = BatchWork(double_each, lambda _job, _reason: -1, lambda _job: 1)
+    work: BatchWork[int, int] = BatchWork(Each(double), lambda _job, _reason: -1, lambda _job: 1)
     return [result for _, result in cluster.run(work, range(3))]
 
 
@@ -82,7 +82,7 @@ def test_worker_with_another_version_is_refused(
     with open_cluster(processes.address, "", quiet) as cluster:
         processes.add_workers("old", **other_software(name, tmp_path))
         cluster._client.wait_for_workers(2, timeout=30)
-        work: BatchWork[int, object] = BatchWork(process_ids, lambda _job, reason: reason, lambda _job: 16 << 20)
+        work: BatchWork[int, object] = BatchWork(Each(process_id), lambda _job, reason: reason, lambda _job: 16 << 20)
         found = [result for _, result in cluster.run(work, range(8))]
         found += list(cluster.map(process_id, range(8)))
     here = dict(software_versions())[name]
@@ -101,7 +101,7 @@ def test_cluster_whose_workers_all_have_another_version(tmp_path: Path) -> None:
         processes.add_workers("old", **other_software("opdiff", tmp_path))
         cluster._client.wait_for_workers(2, timeout=30)
         processes.kill("w0")
-        work: BatchWork[int, object] = BatchWork(process_ids, lambda _job, reason: str(reason), lambda _job: 1)
+        work: BatchWork[int, object] = BatchWork(Each(process_id), lambda _job, reason: str(reason), lambda _job: 1)
         found = [str(result) for _, result in cluster.run(work, range(3))]
         assert all("has opdiff 0.0.1, here it is" in result for result in found)
         with pytest.raises(InputError, match=r"has opdiff 0\.0\.1, here it is"):
@@ -183,7 +183,7 @@ def test_certificates(tmp_path: Path) -> None:
 
 def test_local_workers_are_reached_from_this_machine_and_by_their_client_only() -> None:
     with open_cluster("local:2", "", quiet) as cluster:
-        work: BatchWork[int, int] = BatchWork(process_ids, lambda _job, _reason: -1, lambda _job: 16 << 20)
+        work: BatchWork[int, int] = BatchWork(Each(process_id), lambda _job, _reason: -1, lambda _job: 16 << 20)
         found = {result for _, result in cluster.run(work, range(8))}
         listening = [
             connection.laddr.ip

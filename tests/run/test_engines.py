@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from opdiff.core.errors import InputError
 from opdiff.run import Work, processes, run_serial, run_threads, usable_cores
 from opdiff.run import run as run_jobs
 from opdiff.run.processes import map_processes, run_processes
@@ -24,10 +23,9 @@ from worker_functions import (
     double,
     double_or_die,
     double_or_die_in_worker,
+    double_or_fail,
     double_slowly,
-    fail,
     process_id,
-    refuse_seven,
 )
 
 if TYPE_CHECKING:
@@ -62,8 +60,8 @@ def test_every_worker_dies() -> None:
 
 
 def test_exception_of_a_job_is_raised() -> None:
-    with pytest.raises(ValueError, match="cannot double 0"):
-        list(run_processes(fail, [0], 1, died))
+    with pytest.raises(ValueError, match="cannot double 7"):
+        list(run_processes(double_or_fail, [7], 1, died))
 
 
 def test_closing_the_iterator_stops_the_workers(tmp_path: Path) -> None:
@@ -148,9 +146,9 @@ def test_results_are_in_order(function: Callable[[int], int], workers: int) -> N
 
 
 def test_errors_are_raised_in_their_place() -> None:
-    results = map_processes(refuse_seven, range(20), 2)
+    results = map_processes(double_or_fail, range(20), 2)
     assert [next(results) for _ in range(7)] == list(range(0, 14, 2))
-    with pytest.raises(InputError, match="is refused"):
+    with pytest.raises(ValueError, match="cannot double 7"):
         next(results)
 
 
