@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command_line import run
-from dump_files import TIME, add, dump, tensor
+from conversions import FILE, Convert
+from dump_files import add, dump, tensor
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import DumpError
@@ -25,31 +25,24 @@ from opdiff.workflows.convert.byte_copy import copy_raw, npy_header
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILE = f"Add.add.5.7.{TIME}"
 MIB = 1 << 20
-
-
-def results(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize("form", ["npy", "bin", "msnpy"])
 @pytest.mark.parametrize("count", [1, 24, 300_000], ids=["one", "small", "large"])
 def test_copied_is_the_same_as_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str, count: int
+    convert: Convert, monkeypatch: pytest.MonkeyPatch, form: str, count: int
 ) -> None:
     """For every type whose bytes may be copied, each in another shape, with trailing bytes."""
     rng = np.random.default_rng(0)
     types = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is not Kind.OPAQUE and dtype.bits >= 8]
     shape = (1,) if count == 1 else (2, 3, count // 6)
     outputs = [EncodedTensor(dtype, shape, "NCHW", rng.bytes(dtype.nbytes(count) + 3)) for dtype in types]
-    path = add(tmp_path / "in", FILE, dump(*outputs))
-    assert run(capsys, "convert", path, "-out", tmp_path / "copied", "-t", form).code == 0
+    assert len(convert.converted(dump(*outputs), "-t", form)) == len(types)
+    copied = convert.contents()
     monkeypatch.setattr(work, "_find_stored_result", lambda *_: None)
-    assert run(capsys, "convert", path, "-out", tmp_path / "written", "-t", form).code == 0
-    copied = results(tmp_path / "copied")
-    assert len(copied) == len(types)
-    assert copied == results(tmp_path / "written")
+    convert.converted(dump(*outputs), "-t", form)
+    assert convert.contents() == copied
 
 
 @given(
