@@ -92,8 +92,8 @@ class Each(Struct, Generic[Job, Result], frozen=True):
     function: Callable[[Job], Result]
 
     def __call__(self, jobs: Sequence[Job]) -> list[Result]:
-        """Return the results of the jobs, in order."""
-        return [self.function(job) for job in jobs]
+        """Return the results of the jobs, in order; after an interrupt no further jobs are done."""
+        return [self.function(job) for job in uncancelled(jobs)]
 
 
 def pack_function(function: Callable[[Sequence[Job]], Sequence[Result]]) -> bytes:

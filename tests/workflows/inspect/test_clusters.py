@@ -58,7 +58,7 @@ def test_report_of_a_directory(
     monkeypatch.chdir(tmp_path)
     here = run(capsys, "inspect", tmp_path / "dumps", *depth, "--json")
     monkeypatch.setattr(contents, "read_folder", refuse)
-    monkeypatch.setattr(contents, "look_at", refuse)
+    monkeypatch.setattr(contents, "_constant", refuse)
     there = run(capsys, "inspect", "dumps", *depth, "--json", "--cluster", processes.address)
     assert here.code == 0, here
     assert (there.code, there.out) == (0, here.out), there

@@ -13,8 +13,8 @@ import pytest
 
 from command_line import COMMAND, run
 from opdiff.sample.graph_mode import ge_dump
-from opdiff.workflows.reduce.on_workers import ReduceBatch
 from opdiff.workflows.reduce.plan import find_reducible
+from opdiff.workflows.reduce.work import reduce_once
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,11 +104,9 @@ def test_killed_worker_costs_no_file(processes: ClusterProcesses, tmp_path: Path
 def test_file_that_a_killed_worker_has_reduced(tmp_path: Path) -> None:
     folder = write_dump(tmp_path / "dump", 3)
     files = find_reducible(str(folder))
-    batch = ReduceBatch(("mean",), keep=False)
-    first = batch(files)
+    first = [reduce_once(file, ("mean",)) for file in files]
     assert [result.problem is None for result in first] == [False, True, True]
-    again = batch(files)
-    assert again == first
+    assert [reduce_once(file, ("mean",)) for file in files] == first
 
 
 @pytest.mark.parametrize(

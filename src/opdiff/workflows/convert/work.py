@@ -95,22 +95,16 @@ def convert_all(
 
 def _convert_on_cluster(jobs: Sequence[ConvertJob], cluster: Cluster) -> Iterator[tuple[ConvertJob, ConvertResult]]:
     from opdiff.run.task_round import BatchWork
+    from opdiff.run.worker_task import Each
 
     work = BatchWork(
-        convert_files,
+        Each(convert_file),
         _failed,
         lambda job: max(job.nbytes, _MIN_WEIGHT_BYTES),
         place=lambda job: place_of(job.path),
         is_unread=lambda result: any(is_unread(failure.reason) for failure in result.failures),
     )
     return cluster.run(work, jobs)
-
-
-def convert_files(jobs: Sequence[ConvertJob]) -> list[ConvertResult]:
-    """Convert some files on a worker; after an interrupt no further files."""
-    from opdiff.run.worker_task import uncancelled
-
-    return [convert_file(job) for job in uncancelled(jobs)]
 
 
 def convert_file(job: ConvertJob) -> ConvertResult:

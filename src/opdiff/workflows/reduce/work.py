@@ -71,6 +71,14 @@ def reduce_file(file: ReducibleFile, requested: Collection[str], *, keep: bool =
     return ReduceResult(file.path, file.stamp.nbytes, after)
 
 
+def reduce_once(file: ReducibleFile, requested: Collection[str], *, keep: bool = False) -> ReduceResult:
+    """Reduce a file, unless a worker that was killed has just reduced the file and removed it."""
+    result = reduce_file(file, requested, keep=keep)
+    if result.problem is None or os.path.lexists(file.path) or not os.path.exists(file.result):
+        return result
+    return ReduceResult(file.path, file.stamp.nbytes, os.path.getsize(file.result))
+
+
 def _measure(file: ReducibleFile, requested: Collection[str]) -> FileStats:
     dump = read_operator(file.path, file.name, sliced=False)
     _require_complete(dump, file)
