@@ -168,19 +168,14 @@ def read_ahead(items: Sequence[Thing], paths_of: Callable[[Thing], Iterable[str]
     if not is_remote(own_path(next((path for item in items for path in paths_of(item)), ""))):
         yield from items
         return
-    for start in range(0, len(items), _FILES_AHEAD):
-        some = items[start : start + _FILES_AHEAD]
-        _preload([path for item in some for path in paths_of(item)])
-        yield from some
-
-
-def _preload(remote: Sequence[str]) -> None:
-    if not remote:
-        return
     from opdiff.core.remote.stores import store_of
 
-    for store in {store_of(path) for path in remote}:
-        store.preload(path for path in remote if store_of(path) is store)
+    for start in range(0, len(items), _FILES_AHEAD):
+        some = items[start : start + _FILES_AHEAD]
+        paths = [path for item in some for path in paths_of(item)]
+        for store in {store_of(path) for path in paths}:
+            store.preload(path for path in paths if store_of(path) is store)
+        yield from some
 
 
 def start_run(paths: Iterable[str], cache: str = "", memory: int = 0) -> None:

@@ -19,8 +19,10 @@ from opdiff.core.dtypes import Kind
 from opdiff.core.errors import DumpError
 from opdiff.core.source import FileRange
 from opdiff.sample.container import EncodedTensor
-from opdiff.workflows.convert import ConvertOptions, byte_copy, convert_file, plan_conversion, work
+from opdiff.workflows.convert import work
 from opdiff.workflows.convert.byte_copy import copy_raw, npy_header
+from opdiff.workflows.convert.plan import ConvertOptions, plan_conversion
+from opdiff.workflows.convert.work import convert_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,4 +122,4 @@ def test_types_to_decode_are_not_copied() -> None:
     }
     floats = {"hifloat8", "float8_e5m2", "float8_e4m3fn", "float8_e8m0", "bfloat16"}
     assert changed == {"bool", "complex32"} | floats
-    assert byte_copy.npy_header("<f4", ()).startswith(b"\x93NUMPY\x01\x00")
+    assert npy_header("<f4", ()).startswith(b"\x93NUMPY\x01\x00")

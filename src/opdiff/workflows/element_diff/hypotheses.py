@@ -212,7 +212,7 @@ def _axes_in_layout(context: HypothesisContext, name: str, tile: Tile) -> tuple[
     shape = tuple(context.shape[axis] for axis in to_layout)
     try:
         stored = layout.pack(np.broadcast_to(np.uint8(0), shape), tile, context.groups).shape
-        unpacked = cast("StridedView", layout.unpack(cast("AnyArray", StridedView.of(stored)), shape, context.groups))
+        unpacked = cast("StridedView", layout.unpack(cast("AnyArray", StridedView(stored)), shape, context.groups))
         return unpacked.transpose(np.argsort(to_layout).tolist()).split_axes()
     except (LayoutError, NotStrided, ValueError):
         return None
