@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 from opdiff.cli import main
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
+
+    Command = Callable[..., "Outcome"]
 
 COMMAND = (sys.executable, "-m", "opdiff")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster_processes import ClusterProcesses, running_cluster
-from command_line import COMMAND, run
+from command_line import COMMAND
 from device_runs import Fused
 from made_dumps import tables
 from opdiff.run.connection import open_cluster
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from command_line import Command
     from opdiff.run.cluster import Cluster
 
 NAMES = ("w0", "w1", "w2")
@@ -164,7 +165,7 @@ def test_lost_disk_costs_no_row(
     inputs: Path,
     words: dict[str, list[object]],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    opdiff: Command,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
 ) -> None:
@@ -175,7 +176,7 @@ def test_lost_disk_costs_no_row(
     for home in homes.values():
         shutil.copytree(inputs, home)
     command = [str(word).replace(str(inputs.parent), "/proc/self/cwd") for word in words[name]]
-    assert run(capsys, *command).code == 0
+    assert opdiff(*command).code == 0
     here = tables(tmp_path / "out")
     shutil.rmtree(tmp_path / "out")
 
@@ -184,7 +185,7 @@ def test_lost_disk_costs_no_row(
         return align_and_measure(*arguments)  # type: ignore[arg-type]  # the arguments of the caller
 
     monkeypatch.setattr("opdiff.workflows.compare.pipeline.align_and_measure", lose_and_measure)
-    outcome = run(capsys, *command, "--cluster", processes.address)
+    outcome = opdiff(*command, "--cluster", processes.address)
     for home in homes.values():
         shutil.rmtree(home, ignore_errors=True)
     assert outcome.code == 0, outcome

@@ -241,10 +241,7 @@ def test_unwritable_list_is_reported(convert: Convert) -> None:
 @pytest.mark.parametrize("form", ["npy", "npz", "bin"])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()], ids=["disk", "memory"])
 def test_lack_of_memory_or_disk_is_not_a_defect(
-    convert: Convert,
-    monkeypatch: pytest.MonkeyPatch,
-    form: str,
-    error: Exception,
+    convert: Convert, monkeypatch: pytest.MonkeyPatch, form: str, error: Exception
 ) -> None:
     def fail(*_: object) -> None:
         raise error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from command_line import COMMAND, run
+from command_line import COMMAND
 from opdiff.sample.graph_mode import ge_dump
 from opdiff.workflows.reduce.plan import find_reducible
 from opdiff.workflows.reduce.work import reduce_once
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cluster_processes import ClusterProcesses
+    from command_line import Command
 
 
 def write_dump(folder: Path, count: int, size: int = 64) -> Path:
@@ -40,18 +41,14 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("keep", [(), ("--keep",)], ids=["removed", "kept"])
 def test_results_are_those_of_one_machine(
-    processes: ClusterProcesses,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    keep: tuple[str, ...],
+    processes: ClusterProcesses, tmp_path: Path, opdiff: Command, monkeypatch: pytest.MonkeyPatch, keep: tuple[str, ...]
 ) -> None:
     """Paths are relative, and workers have other current folders."""
     write_dump(tmp_path / "here", 40)
     shutil.copytree(tmp_path / "here", tmp_path / "there")
     monkeypatch.chdir(tmp_path)
-    here = run(capsys, "reduce", "here", *keep, "--json")
-    there = run(capsys, "reduce", "there", *keep, "--json", "--cluster", processes.address)
+    here = opdiff("reduce", "here", *keep, "--json")
+    there = opdiff("reduce", "there", *keep, "--json", "--cluster", processes.address)
     assert (here.code, there.code) == (0, 0)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert there.out.replace(str(tmp_path / "there"), "here") == here.out
@@ -59,22 +56,22 @@ def test_results_are_those_of_one_machine(
 
 
 def test_directory_of_a_host(
-    processes: ClusterProcesses, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    processes: ClusterProcesses, tmp_path: Path, opdiff: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = processes.folder_of("npu-2") / "dump"
     write_dump(tmp_path / "here", 10)
     shutil.copytree(tmp_path / "here", home)
-    assert run(capsys, "reduce", tmp_path / "here").code == 0
+    assert opdiff("reduce", tmp_path / "here").code == 0
     words = "--json", "--cluster", processes.address
-    there = run(capsys, "reduce", "npu-2:/proc/self/cwd/dump", *words)
+    there = opdiff("reduce", "npu-2:/proc/self/cwd/dump", *words)
     assert there.code == 0, there
     assert contents(home) == contents(tmp_path / "here")
     assert [*there.json["problems"]] == ["host://npu-2/proc/self/cwd/dump/Add.Add_0.1.6.1706596911000000"]
-    missing = run(capsys, "reduce", "npu-1:/proc/self/cwd/dump", *words)
+    missing = opdiff("reduce", "npu-1:/proc/self/cwd/dump", *words)
     assert missing.code == 3
     assert "no such directory" in missing.err
     monkeypatch.setattr("opdiff.run.workers._MAX_SECONDS_WITHOUT_WORKERS", 0.5)
-    lost = run(capsys, "reduce", "npu-4:/proc/self/cwd/dump", *words)
+    lost = opdiff("reduce", "npu-4:/proc/self/cwd/dump", *words)
     assert lost.code == 3
     assert "no worker of the host npu-4 has been there for 0.5 s" in lost.err
 
@@ -117,9 +114,7 @@ def test_file_that_a_killed_worker_has_reduced(tmp_path: Path) -> None:
         (("--cluster-config", "x.yaml"), "--cluster-config requires --cluster"),
     ],
 )
-def test_contradictory_options(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
-) -> None:
-    outcome = run(capsys, "reduce", tmp_path, *words)
+def test_contradictory_options(tmp_path: Path, opdiff: Command, words: tuple[str, ...], message: str) -> None:
+    outcome = opdiff("reduce", tmp_path, *words)
     assert outcome.code == 2
     assert message in outcome.err

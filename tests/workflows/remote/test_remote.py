@@ -23,6 +23,7 @@ from remote_servers import proxy_to, s3_server, ssh_server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from command_line import Command
     from remote_servers import Proxy, S3Server, SshServer
 
 SECRET = "t0p-s3cret"  # noqa: S105  the password of no server
@@ -119,14 +120,12 @@ def test_a_comparison_on_s3_equals_a_local_one(comparisons: Comparisons, on_s3: 
     assert comparisons.result(on_s3) == expected
 
 
-def test_graph_mode_over_ssh_equals_local_files(
-    ssh: SshServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_graph_mode_over_ssh_equals_local_files(ssh: SshServer, tmp_path: Path, opdiff: Command) -> None:
     made = write_graph_sample(str(tmp_path / "dump"))
     tables = []
     for number, sides in enumerate(((made.target, made.golden), map(ssh.url, map(Path, (made.target, made.golden))))):
         out = tmp_path / f"out{number}"
-        assert run(capsys, "compare", *sides, "-m", "torchair", "-o", out).code == 0
+        assert opdiff("compare", *sides, "-m", "torchair", "-o", out).code == 0
         texts = [path.read_text() for path in sorted(out.rglob("*.csv"))]
         tables.append([text.replace(ssh.url(tmp_path), str(tmp_path)) for text in texts])
     assert tables[0] == tables[1]
@@ -139,12 +138,12 @@ def test_workers_of_a_cluster_read_remote_files(comparisons: Comparisons, on_s3:
 
 
 def test_workers_of_a_cluster_get_no_password(
-    comparisons: Comparisons, ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
+    comparisons: Comparisons, ssh: SshServer, sample: Path, opdiff: Command
 ) -> None:
     user = os.environ.get("USER") or "root"
     url = ssh.url(sample, user=f"{user}:{SECRET}@")
     outcomes = [comparisons.run(url, "--cluster", "local:1")[0]]
-    outcomes += [run(capsys, command, f"{url}/npu", "--cluster", "local:1") for command in ("inspect", "convert")]
+    outcomes += [opdiff(command, f"{url}/npu", "--cluster", "local:1") for command in ("inspect", "convert")]
     for outcome in outcomes:
         assert outcome.code == 2
         assert "workers of a cluster use credentials of their own" in outcome.err
@@ -152,14 +151,14 @@ def test_workers_of_a_cluster_get_no_password(
 
 
 def test_workers_of_a_cluster_inspect_and_convert_remote_files(
-    on_s3: str, tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]
+    on_s3: str, tmp_path: Path, sample: Path, opdiff: Command
 ) -> None:
-    here = run(capsys, "inspect", sample / "npu", "--stats", "--json")
-    there = run(capsys, "inspect", f"{on_s3}/npu", "--stats", "--json", "--cluster", "local:2")
+    here = opdiff("inspect", sample / "npu", "--stats", "--json")
+    there = opdiff("inspect", f"{on_s3}/npu", "--stats", "--json", "--cluster", "local:2")
     assert there.code == 0, there
     assert there.out.replace(f"{on_s3}/npu", str(sample / "npu")) == here.out
-    assert run(capsys, "convert", sample / "npu", "-out", tmp_path / "here").code == 0
-    outcome = run(capsys, "convert", f"{on_s3}/npu", "-out", tmp_path / "there", "--cluster", "local:2")
+    assert opdiff("convert", sample / "npu", "-out", tmp_path / "here").code == 0
+    outcome = opdiff("convert", f"{on_s3}/npu", "-out", tmp_path / "there", "--cluster", "local:2")
     assert outcome.code == 0, outcome
     names = [sorted(path.name for path in (tmp_path / name).iterdir()) for name in ("here", "there")]
     assert names[0] == names[1]
@@ -167,27 +166,23 @@ def test_workers_of_a_cluster_inspect_and_convert_remote_files(
 
 @pytest.mark.parametrize("options", [(), ("--stats",), ("--no-data",)], ids=" ".join)
 def test_inspection_over_ssh_equals_that_of_local_files(
-    options: tuple[str, ...], ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
+    options: tuple[str, ...], ssh: SshServer, sample: Path, opdiff: Command
 ) -> None:
-    remote = run(capsys, "inspect", ssh.url(sample / "npu"), "--json", *options).out
-    assert (
-        remote.replace(ssh.url(sample), str(sample)) == run(capsys, "inspect", sample / "npu", "--json", *options).out
-    )
+    remote = opdiff("inspect", ssh.url(sample / "npu"), "--json", *options).out
+    assert remote.replace(ssh.url(sample), str(sample)) == opdiff("inspect", sample / "npu", "--json", *options).out
 
 
-def test_rules_and_single_files_are_inspected_over_ssh(
-    ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rules_and_single_files_are_inspected_over_ssh(ssh: SshServer, sample: Path, opdiff: Command) -> None:
     for path in (sample / RULES, min((sample / "npu").iterdir()), min((sample / "golden").iterdir())):
-        remote = run(capsys, "inspect", ssh.url(path), "--json").out
-        assert remote.replace(ssh.url(sample), str(sample)) == run(capsys, "inspect", path, "--json").out
+        remote = opdiff("inspect", ssh.url(path), "--json").out
+        assert remote.replace(ssh.url(sample), str(sample)) == opdiff("inspect", path, "--json").out
 
 
 def test_conversion_over_ssh_equals_that_of_local_files(
-    ssh: SshServer, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ssh: SshServer, sample: Path, tmp_path: Path, opdiff: Command
 ) -> None:
     for name, source in (("local", sample / "npu"), ("remote", ssh.url(sample / "npu"))):
-        assert run(capsys, "convert", source, "-out", tmp_path / name, "-f", "NCHW").code == 0
+        assert opdiff("convert", source, "-out", tmp_path / name, "-f", "NCHW").code == 0
     local, remote = (
         {path.name: path.read_bytes() for path in (tmp_path / name).rglob("*.npy")} for name in ("local", "remote")
     )
@@ -294,12 +289,10 @@ def test_a_connection_that_is_cut_while_requests_are_sent_fails_quietly(
 
 
 @pytest.mark.usefixtures("few_retries")
-def test_a_server_that_is_gone_is_named(
-    ssh: SshServer, proxy: Proxy, sample: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_is_gone_is_named(ssh: SshServer, proxy: Proxy, sample: Path, opdiff: Command) -> None:
     proxy.is_refusing = True
     url = ssh.url(sample, proxy.port)
-    outcome = run(capsys, "compare", f"{url}/npu", f"{url}/golden")
+    outcome = opdiff("compare", f"{url}/npu", f"{url}/golden")
     assert outcome.code == 3
     assert f"opdiff: {url}/npu: cannot be reached:" in outcome.err
 
@@ -307,9 +300,9 @@ def test_a_server_that_is_gone_is_named(
 # Trust
 
 
-def test_a_host_that_is_not_known_is_refused(ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_host_that_is_not_known_is_refused(ssh: SshServer, sample: Path, opdiff: Command) -> None:
     with proxy_to(ssh.port) as proxy:
-        outcome = run(capsys, "inspect", ssh.url(sample, proxy.port))
+        outcome = opdiff("inspect", ssh.url(sample, proxy.port))
     assert outcome.code == 3
     assert "is not in ~/.ssh/known_hosts" in outcome.err
 
@@ -325,13 +318,11 @@ def test_passwords_are_shown_nowhere(comparisons: Comparisons, ssh: SshServer, s
 
 
 @pytest.mark.parametrize("option", [(), ("--no-such-option",)], ids=["wrong password", "wrong usage"])
-def test_passwords_are_not_in_errors(
-    option: tuple[str, ...], ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    outcome = run(capsys, "inspect", ssh.url(sample, user=f"nobody-here:{SECRET}@"), f"sftp://x:{SECRET}@h/", *option)
+def test_passwords_are_not_in_errors(option: tuple[str, ...], ssh: SshServer, sample: Path, opdiff: Command) -> None:
+    outcome = opdiff("inspect", ssh.url(sample, user=f"nobody-here:{SECRET}@"), f"sftp://x:{SECRET}@h/", *option)
     assert outcome.code == 2
     assert SECRET not in outcome.out + outcome.err
-    outcome = run(capsys, "inspect", ssh.url(sample, user=f"nobody-here:{SECRET}@"))
+    outcome = opdiff("inspect", ssh.url(sample, user=f"nobody-here:{SECRET}@"))
     assert outcome.code == 3
     assert "authentication" in outcome.err
     assert SECRET not in outcome.out + outcome.err
