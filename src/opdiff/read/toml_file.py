@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import read_input
+from opdiff.core.filesystem import read_input
 from opdiff.core.reasons import because
 
 _MAX_NBYTES = 64 << 20

@@ -9,7 +9,7 @@ import pytest
 
 from opdiff.core import filesystem
 from opdiff.core.errors import DumpError, UsageError
-from opdiff.core.input_file import open_input, read_input
+from opdiff.core.filesystem import open_input, read_input
 from opdiff.core.remote import store as store_module
 from opdiff.core.remote.connect import connect
 from opdiff.core.remote.retries import RetryPolicy

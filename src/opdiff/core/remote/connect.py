@@ -9,7 +9,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.input_file import regular_file
+from opdiff.core.filesystem import regular_file
 from opdiff.core.reasons import because
 from opdiff.core.remote.listing import facts_of
 from opdiff.core.remote.urls import host_calls, host_of, masked, own_hosts, password_of, path_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from opdiff.core.atomic_file import make_folder, open_atomic
-from opdiff.core.input_file import regular_file
+from opdiff.core.filesystem import regular_file
 from opdiff.core.remote.retries import RemoteError
 from opdiff.core.remote.store import ByteRange, Settings, Store
 from opdiff.core.remote.urls import origin_of

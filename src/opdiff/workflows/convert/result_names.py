@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.dtypes import Kind
-from opdiff.core.input_file import regular_file
+from opdiff.core.filesystem import regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
