@@ -35,7 +35,6 @@ from worker_functions import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
     from opdiff.run.cluster import Cluster
 
@@ -55,20 +54,14 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProce
 def cluster(processes: ClusterProcesses) -> ClusterProcesses:
     """The cluster with all its workers."""
     processes.add_workers(*NAMES)
-    with connected(processes) as found:
+    with open_cluster(processes.address) as found:
         found._client.wait_for_workers(len(NAMES), timeout=30)
     return processes
 
 
-def connected(
-    processes: ClusterProcesses, on_workers: Callable[[int], None] = lambda _count: None, config: str = ""
-) -> AbstractContextManager[Cluster]:
-    return open_cluster(processes.address, config, on_workers)
-
-
 @pytest.fixture
 def connection(cluster: ClusterProcesses) -> Iterator[Cluster]:
-    with connected(cluster) as found:
+    with open_cluster(cluster.address) as found:
         yield found
 
 
@@ -85,7 +78,7 @@ def test_every_job_has_its_result(connection: Cluster, count: int) -> None:
 
 def test_all_workers_get_jobs_and_are_counted(cluster: ClusterProcesses) -> None:
     counts: list[int] = []
-    with connected(cluster, counts.append) as connection:
+    with open_cluster(cluster.address, on_workers=counts.append) as connection:
         found = {result for _, result in connection.run(work(process_id), range(300))}
     assert found == {process.pid for process in cluster.workers.values()}
     assert set(counts) == {3}
@@ -177,7 +170,7 @@ def test_batch_that_hangs_everywhere_is_given_up(connection: Cluster) -> None:
 def test_stopped_worker_is_replaced_by_others(tmp_path: Path) -> None:
     """The scheduler notices that a worker is silent, and gives its tasks to others."""
     settings = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1s"}
-    with running_cluster(tmp_path, *NAMES, **settings) as processes, connected(processes) as connection:
+    with running_cluster(tmp_path, *NAMES, **settings) as processes, open_cluster(processes.address) as connection:
         connection._client.wait_for_workers(len(NAMES), timeout=30)
         Timer(0.5, processes.workers["w1"].send_signal, [signal.SIGSTOP]).start()
         results = dict(connection.run(work(double_slowly), range(200)))
@@ -204,7 +197,7 @@ def test_jobs_of_a_host_that_is_gone_have_the_reason(
 ) -> None:
     monkeypatch.setattr(workers, "_MAX_SECONDS_WITHOUT_WORKERS", 1.0)
     cluster.kill("w1")
-    with connected(cluster) as connection:
+    with open_cluster(cluster.address) as connection:
         results = set(connection.run(PINNED, NAMES * 20))
     assert results == {("w0", "w0"), ("w1", "run.no_workers_of_host"), ("w2", "w2")}
 
@@ -239,7 +232,7 @@ from opdiff.run.connection import open_cluster
 from opdiff.run.worker_task import Each
 from worker_functions import double_slowly
 work = BatchWork(Each(double_slowly), lambda job, reason: 0, lambda job: 1 << 20)
-with open_cluster(sys.argv[1], "", lambda count: None) as cluster:
+with open_cluster(sys.argv[1]) as cluster:
     Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
     try:
         list(cluster.run(work, range(1000)))
@@ -265,7 +258,7 @@ def test_interrupt_cancels_what_was_submitted(cluster: ClusterProcesses) -> None
     command = [sys.executable, "-c", INTERRUPTED, cluster.address]
     outcome = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=30)
     assert outcome.stdout == "interrupted\n"
-    with connected(cluster) as connection:
+    with open_cluster(cluster.address) as connection:
         assert_no_tasks(connection)
 
 
@@ -281,7 +274,7 @@ def test_lost_scheduler_gives_every_job_the_reason(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(workers, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
     config = tmp_path / "dask.yaml"
     config.write_text("distributed: {comm: {timeouts: {connect: 500ms}}}")
-    with running_cluster(tmp_path, "w0") as processes, connected(processes, config=str(config)) as connection:
+    with running_cluster(tmp_path, "w0") as processes, open_cluster(processes.address, str(config)) as connection:
         Timer(0.3, processes.scheduler.kill).start()
         results = dict(connection.run(work(double_slowly), range(500)))
     assert len(results) == 500

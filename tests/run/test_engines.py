@@ -117,19 +117,20 @@ def test_batches_have_every_job_once_and_separate_neighbours(count: int, workers
 
 
 @pytest.mark.parametrize(
-    ("count", "nbytes", "needs_process", "uses_processes"),
-    [(20, 1 << 16, False, False), (20, 1 << 16, True, True), (20, 2 << 20, False, False), (250, 10, False, True)],
-    ids=["few_small_inline", "few_small_user_code", "large_in_threads", "many_small"],
+    ("count", "nbytes", "options", "uses_processes"),
+    [
+        (20, 1 << 16, {}, False),
+        (20, 1 << 16, {"needs_process": True}, True),
+        (20, 2 << 20, {}, False),
+        (20, 2 << 20, {"releases_gil": False}, True),
+        (250, 10, {}, True),
+    ],
+    ids=["few_small_inline", "few_small_user_code", "large_in_threads", "large_with_interpreter_lock", "many_small"],
 )
-def test_choice_of_processes(count: int, nbytes: int, needs_process: bool, uses_processes: bool) -> None:
-    work = Work(process_id, died, lambda _: nbytes, needs_process=needs_process)
+def test_choice_of_processes(count: int, nbytes: int, options: dict[str, bool], uses_processes: bool) -> None:
+    work = Work(process_id, died, lambda _: nbytes, **options)
     process_ids = {result for _, result in run_jobs(work, range(count), 2)}
     assert (os.getpid() not in process_ids) is uses_processes
-
-
-def test_large_jobs_that_hold_the_interpreter_lock_use_processes() -> None:
-    work = Work(process_id, died, lambda _: 2 << 20, releases_gil=False)
-    assert os.getpid() not in {result for _, result in run_jobs(work, range(20), 2)}
 
 
 def test_usable_cores() -> None:

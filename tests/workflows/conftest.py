@@ -9,6 +9,7 @@ import pytest
 
 from cluster_processes import running_hosts
 from command_line import run
+from conversions import Convert
 from made_dumps import Case
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 def opdiff(capsys: pytest.CaptureFixture[str]) -> Command:
     """Runs a command in this process."""
     return partial(run, capsys)
+
+
+@pytest.fixture
+def convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Convert:
+    return Convert(tmp_path / "in", tmp_path / "out", capsys)
 
 
 @pytest.fixture

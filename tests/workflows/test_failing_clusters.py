@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]
 def processes(made: ClusterProcesses) -> ClusterProcesses:
     """The cluster with all its workers."""
     made.add_workers(*NAMES)
-    with open_cluster(made.address, "", lambda _count: None) as cluster:
+    with open_cluster(made.address) as cluster:
         cluster._client.wait_for_workers(len(NAMES), timeout=30)
     return made
 
@@ -119,7 +119,7 @@ def wait_until_clean(cluster: Cluster) -> None:
 def test_interrupt_leaves_the_cluster_clean(
     processes: ClusterProcesses, words: dict[str, list[object]], tmp_path: Path, name: str
 ) -> None:
-    with open_cluster(processes.address, "", lambda _count: None) as cluster:
+    with open_cluster(processes.address) as cluster:
         process = start(words[name], processes.address)
         wait_until_busy(cluster, process)
         os.killpg(process.pid, signal.SIGINT)
@@ -148,7 +148,7 @@ def test_worker_that_ends_or_hangs_costs_no_result(
     here = subprocess.run([*COMMAND, *map(str, words[name])], check=True, capture_output=True)
     tables_here = tables(tmp_path / "out")
     shutil.rmtree(tmp_path / "out", ignore_errors=True)
-    with open_cluster(processes.address, "", lambda _count: None) as cluster:
+    with open_cluster(processes.address) as cluster:
         process = start(words[name], processes.address)
         worker = wait_until_busy(cluster, process)
         processes.workers[worker].send_signal(sent)

@@ -38,7 +38,9 @@ _LOCAL_SETTINGS: dict[str, object] = {
 
 
 @contextmanager
-def open_cluster(address: str, config: str, on_workers: Callable[[int], None]) -> Iterator[Cluster]:
+def open_cluster(
+    address: str, config: str = "", on_workers: Callable[[int], None] = lambda _count: None
+) -> Iterator[Cluster]:
     """Connect to a cluster, and disconnect at the end; workers that were started for this connection end, too.
 
     While connected, this process can read files of the hosts of the cluster.

@@ -192,22 +192,14 @@ def test_file_open_for_writing_is_kept(folder: Path, opdiff: Command) -> None:
     assert "reduced: 1 file," in opdiff("reduce", folder, "--settle", 0).out
 
 
-def test_recent_file_must_settle(folder: Path) -> None:
+@pytest.mark.parametrize("times", [None, (4e9, 4e9)], ids=["recent", "from the future"])
+def test_file_settles_by_observation(folder: Path, times: tuple[float, float] | None) -> None:
+    os.utime(folder / GE, times)
     tracker = SettleTracker(0.2)
-    os.utime(folder / GE)
     (young,) = [file for file in find_reducible(str(folder)) if not file.is_fx]
     assert not tracker.is_settled(young)
     time.sleep(0.25)
     assert tracker.is_settled(young)
-
-
-def test_file_from_the_future_settles_by_observation(folder: Path) -> None:
-    os.utime(folder / GE, (4e9, 4e9))
-    tracker = SettleTracker(0.1)
-    (early,) = [file for file in find_reducible(str(folder)) if not file.is_fx]
-    assert not tracker.is_settled(early)
-    time.sleep(0.15)
-    assert tracker.is_settled(early)
 
 
 def test_a_file_that_changes_while_it_is_measured_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
