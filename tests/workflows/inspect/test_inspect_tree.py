@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dump_files import TIME, add, dump, tensor
+from graph_dumps import saved
 from opdiff.core import dtypes
 from opdiff.sample.container import Overflow, overflow_dump, overflow_record, standard_dump
 from opdiff.workflows.inspect.report import inspect_tree
@@ -23,50 +24,24 @@ VALID_DUMP = dump(
 ADD = f"Add.a.1.2.{TIME}"
 
 
-def golden(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in "ab":
-        np.save(folder / f"{name}.0.{TIME}.npy", np.arange(3))
-
-
-def fx(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / f"mm_1-aten.mm.default.OUTPUT.0.{TIME}.npy", np.arange(3))
-
-
-def converted(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / f"{ADD}.output.0.npy", np.arange(3))
-
-
-def npu(folder: Path) -> None:
-    add(folder, ADD, VALID_DUMP)
-
-
-def statistics(folder: Path) -> None:
-    add(folder, f"{ADD}.csv", b"Input/Output,Index\nOutput,0\n")
-
-
-def overflow(folder: Path) -> None:
-    add(folder, f"Opdebug.Node_OpDebug.1.2.{TIME}", standard_dump(overflow_dump(overflow_record(Overflow()))))
-
-
+ARRAY = saved(np.arange(3))
+GOLDEN = {f"{name}.0.{TIME}.npy": ARRAY for name in "ab"}
+DEBUG = standard_dump(overflow_dump(overflow_record(Overflow())))
 KINDS = {
-    "NPU dumps": (npu,),
-    "golden tensors": (golden,),
-    "FX tensors": (fx,),
-    "converted NPU tensors": (converted,),
-    "NPU statistics files": (statistics,),
-    "overflow debug records": (overflow,),
-    "2 golden tensors, 1 NPU dump": (npu, golden),
+    "NPU dumps": {ADD: VALID_DUMP},
+    "golden tensors": GOLDEN,
+    "FX tensors": {f"mm_1-aten.mm.default.OUTPUT.0.{TIME}.npy": ARRAY},
+    "converted NPU tensors": {f"{ADD}.output.0.npy": ARRAY},
+    "NPU statistics files": {f"{ADD}.csv": b"Input/Output,Index\nOutput,0\n"},
+    "overflow debug records": {f"Opdebug.Node_OpDebug.1.2.{TIME}": DEBUG},
+    "2 golden tensors, 1 NPU dump": {ADD: VALID_DUMP} | GOLDEN,
 }
 
 
-@pytest.mark.parametrize(("kind", "makers"), KINDS.items(), ids=KINDS)
-def test_kinds(tmp_path: Path, opdiff: Command, kind: str, makers: tuple[object, ...]) -> None:
-    for make in makers:
-        assert callable(make)
-        make(tmp_path)
+@pytest.mark.parametrize(("kind", "files"), KINDS.items(), ids=KINDS)
+def test_kinds(tmp_path: Path, opdiff: Command, kind: str, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        add(tmp_path, name, content)
     outcome = opdiff("inspect", tmp_path)
     assert outcome.code == 0
     assert outcome.out.splitlines()[0] == f"{tmp_path}: {kind}"
@@ -100,7 +75,7 @@ def test_a_tree_is_described(tmp_path: Path, opdiff: Command) -> None:
 
 
 def test_one_folder_has_no_table_of_runs(tmp_path: Path, opdiff: Command) -> None:
-    npu(tmp_path)
+    add(tmp_path, ADD, VALID_DUMP)
     out = opdiff("inspect", tmp_path).out
     assert out.splitlines()[-1] == "checks: no findings"
     assert "runs" not in out
