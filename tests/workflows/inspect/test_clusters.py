@@ -67,26 +67,34 @@ def test_report_of_a_directory(
     assert ("all-zero" in codes, "not-finite" in codes) == (not depth or depth == ("--stats",), depth == ("--stats",))
 
 
-def test_directory_of_a_host(
-    processes: ClusterProcesses, tmp_path: Path, opdiff: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_directory_of_a_host(processes: ClusterProcesses, tmp_path: Path, opdiff: Command) -> None:
     folder = write_dumps(tmp_path / "dumps")
     here = opdiff("inspect", folder, "--json")
     shutil.move(folder, processes.folder_of("npu-2") / "dumps")
-    words = "--json", "--cluster", processes.address
-    there = opdiff("inspect", "npu-2:/proc/self/cwd/dumps", *words)
+    there = opdiff("inspect", "npu-2:/proc/self/cwd/dumps", "--json", "--cluster", processes.address)
     assert there.code == 0, there
     assert there.out.replace("host://npu-2/proc/self/cwd/dumps", str(folder)) == here.out
-    missing = opdiff("inspect", "npu-1:/proc/self/cwd/dumps", *words)
-    assert missing.code == 3
-    assert "no such file or directory" in missing.err
-    monkeypatch.setattr("opdiff.run.workers._MAX_SECONDS_WITHOUT_WORKERS", 0.5)
-    lost = opdiff("inspect", "npu-4:/proc/self/cwd/dumps", *words)
-    assert lost.code == 3
-    assert "no worker of the host npu-4 has been there for 0.5 s" in lost.err
     refused = opdiff("inspect", "npu-2:/proc/self/cwd/dumps")
     assert refused.code == 2
     assert "for HOST:PATH give --cluster" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("command", "host", "problem"),
+    [
+        ("inspect", "npu-1", "no such file or directory"),
+        ("reduce", "npu-1", "no such directory"),
+        ("inspect", "npu-4", "no worker of the host npu-4 has been there for 0.5 s"),
+        ("reduce", "npu-4", "no worker of the host npu-4 has been there for 0.5 s"),
+    ],
+)
+def test_host_without_the_directory_or_without_workers(
+    processes: ClusterProcesses, opdiff: Command, monkeypatch: pytest.MonkeyPatch, command: str, host: str, problem: str
+) -> None:
+    monkeypatch.setattr("opdiff.run.workers._MAX_SECONDS_WITHOUT_WORKERS", 0.5)
+    outcome = opdiff(command, f"{host}:/proc/self/cwd/nothing", "--cluster", processes.address)
+    assert outcome.code == 3
+    assert problem in outcome.err
 
 
 def test_file_of_a_host(processes: ClusterProcesses, tmp_path: Path, opdiff: Command) -> None:
