@@ -10,10 +10,9 @@ import pytest
 from opdiff.core.atomic_file import fill_folder, open_atomic
 
 
-def write(path: Path, *parts: bytes) -> None:
+def write(path: Path, content: bytes) -> None:
     with open_atomic(str(path)) as file:
-        for part in parts:
-            file.write(part)
+        file.write(content)
 
 
 def fail_halfway(path: Path, error: BaseException) -> None:

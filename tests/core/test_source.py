@@ -167,18 +167,13 @@ def test_truncated_file_raises(tmp_path: Path, nbytes: int) -> None:
 
 
 @pytest.mark.parametrize("nbytes", [10, 2 * MIB], ids=["read", "mapped"])
-def test_missing_file_raises(tmp_path: Path, nbytes: int) -> None:
-    path = str(tmp_path / "gone")
+@pytest.mark.parametrize(("name", "problem"), [("gone", "No such file or directory"), ("", "Is a directory")])
+def test_file_that_cannot_be_opened_raises(tmp_path: Path, nbytes: int, name: str, problem: str) -> None:
+    path = str(tmp_path / name)
     with pytest.raises(DumpError) as caught:
         FileRange(path, 0, nbytes).codes(dtypes.INT8, (1,))
-    assert str(caught.value) == f"{path}: cannot be opened: No such file or directory"
-    assert isinstance(caught.value.__cause__, FileNotFoundError)
-
-
-def test_directory_instead_of_file_raises(tmp_path: Path) -> None:
-    with pytest.raises(DumpError) as caught:
-        FileRange(str(tmp_path), 3, 10).raw()
-    assert str(caught.value) == f"{tmp_path}: cannot be opened: Is a directory"
+    assert str(caught.value) == f"{path}: cannot be opened: {problem}"
+    assert isinstance(caught.value.__cause__, OSError)
 
 
 @pytest.mark.parametrize("dtype", [dtypes.STRING, dtypes.HIFLOAT4, dtypes.DUAL, dtypes.unknown(99)], ids=str)

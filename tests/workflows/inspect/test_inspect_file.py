@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -285,8 +286,6 @@ def test_statistics_in_json(tmp_path: Path, opdiff: Command) -> None:
 
 
 def test_names_that_are_not_utf8(tmp_path: Path, opdiff: Command) -> None:
-    import os
-
     path = add(tmp_path, os.fsdecode(b"bad\xff"), standard_dump(CONV))
     assert inspect_json(opdiff, path)["path"] == path
     assert opdiff("inspect", path).out.startswith(f"{tmp_path}/bad\\udcff: ")
@@ -315,11 +314,9 @@ def test_times(tmp_path: Path, opdiff: Command, time: int, shown: str) -> None:
     ("content", "problem"),
     [
         (b"", ": the file is empty; the dump was interrupted or the disk was full\n"),
-        (b"123", ": 3 bytes are too few for a dump; the file is truncated or was never written\n"),
         (dump(tensor([1.0]))[:-1], ": 4 bytes of data start here"),
-        (b"no dump" * 100, ": the header should have 7957980892522114926 bytes, but the file has 700"),
     ],
-    ids=["empty", "few_bytes", "cut_off", "text"],
+    ids=["empty", "cut_off"],
 )
 @pytest.mark.parametrize("options", [[], ["--json"], ["--stats"]], ids=["text", "json", "stats"])
 def test_unreadable_files(tmp_path: Path, opdiff: Command, content: bytes, problem: str, options: list[str]) -> None:
