@@ -103,7 +103,7 @@ def _actions(library: ctypes.CDLL, data: Data, matrix: Shape) -> dict[str, Calla
 def _axes(stored: AnyArray, layout: str, shape: Shape) -> Axes:
     """Return the kernel axes of a stored array."""
     known = LAYOUTS.find(layout)
-    view = known.unpack(cast("AnyArray", StridedView.of(stored.shape)), shape, 1) if known else None
+    view = known.unpack(cast("AnyArray", StridedView(stored.shape)), shape, 1) if known else None
     return tuple(cast("StridedView", view).split_axes())
 
 

@@ -23,8 +23,7 @@ from bench.report import made
 from bench.torchair import Preset as GraphPreset
 from bench.torchair import write as write_graph
 from opdiff.core.comparison import Mode
-from opdiff.run.batches import MAX_BATCH_BYTES, make_batches
-from opdiff.run.cluster import Cluster
+from opdiff.run.cluster import MAX_BATCH_BYTES, Cluster, make_batches
 from opdiff.run.task_round import BatchWork
 from opdiff.workflows.compare.job import Job
 from opdiff.workflows.compare.measuring import measure_jobs

@@ -14,7 +14,10 @@ import pytest
 from opdiff.cli import main
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    Command = Callable[..., "Outcome"]
 
 Capture = pytest.CaptureFixture[str]
 COMMAND = (sys.executable, "-m", "opdiff")

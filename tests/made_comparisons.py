@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from opdiff.core import dtypes
-from opdiff.core.comparison import Comparison, Mode, Row, Side, SideInfo
+from opdiff.core.comparison import Comparison, Mode, Row, Side, SideInfo, paired_row, unpaired_row
 from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.judgement import Judgement, Level, Verdict
 from opdiff.core.metrics import Metrics
 from opdiff.core.pairing import OpLabel, Pairing, Unpaired
 from opdiff.core.reasons import quoted
-from opdiff.core.rows import paired_row, unpaired_row
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Declared, Slot, Tensor, TensorKey, TensorSpec
 from opdiff.report.offline_table import MetricColumn, SelectedMetrics

@@ -87,12 +87,12 @@ class S3Server:
 
     port: int
 
-    def environment(self, port: int | None = None) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         return {
             "AWS_ACCESS_KEY_ID": "key-of-test",
             "AWS_SECRET_ACCESS_KEY": "secret-of-test",
             "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port or self.port}",
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.port}",
         }
 
     def upload(self, folder: Path, prefix: str) -> str:
@@ -102,9 +102,6 @@ class S3Server:
             if path.is_file():
                 client.upload_file(str(path), BUCKET, f"{prefix}/{path.relative_to(folder)}")
         return f"s3://{BUCKET}/{prefix}"
-
-    def put(self, key: str, content: bytes) -> None:
-        self._client().put_object(Bucket=BUCKET, Key=key, Body=content)
 
     def _client(self) -> Any:
         import boto3
@@ -158,15 +155,10 @@ class Proxy:
 
     def close(self) -> None:
         self._listener.close()
-        self.cut_all()
-
-    def cut_all(self) -> None:
-        """Cut every connection that is open."""
         for found in self._sockets:
             with suppress(OSError):
                 found.shutdown(socket.SHUT_RDWR)
             found.close()
-        self._sockets.clear()
 
     def _accept(self) -> None:
         with suppress(OSError):

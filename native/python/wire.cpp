@@ -210,7 +210,7 @@ PyMethodDef functions[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-// Equal to `_VERSION` in `src/opdiff/core/native.py`.
+// Equal to `_NATIVE_VERSION` in `src/opdiff/read/protowire.py`.
 constexpr long version = 4;
 
 int add_version(PyObject *module) {

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from made_reports import FAULT, many_rows, strange_names, with_judgement
-from opdiff.core.comparison import Profile
+from opdiff.core.error_facts import Profile
 from opdiff.core.reasons import Language, render
 from opdiff.report.changes import find_changes
 

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 
 from command_line import Capture, run
 from made_reports import FAULT, judged_comparison
-from opdiff.core.comparison import Comparison, ExtraInputs, Side
+from opdiff.core.comparison import Comparison, ExtraInputs, Side, next_command
 from opdiff.core.dump import DumpKind
-from opdiff.core.next_command import next_command
 from opdiff.report.columns import columns_of
 from opdiff.report.saved_json import load
 from opdiff.sample import write_sample

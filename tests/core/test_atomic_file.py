@@ -10,10 +10,9 @@ import pytest
 from opdiff.core.atomic_file import fill_folder, open_atomic
 
 
-def write(path: Path, *parts: bytes) -> None:
+def write(path: Path, content: bytes) -> None:
     with open_atomic(str(path)) as file:
-        for part in parts:
-            file.write(part)
+        file.write(content)
 
 
 def fail_halfway(path: Path, error: BaseException) -> None:
@@ -89,16 +88,13 @@ def test_relative_path_without_folder(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_unwritable_path_raises_os_error(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError, match=r"\[Errno "):
+    with pytest.raises(OSError, match=r"\[Errno ") as caught:
         write(tmp_path / where, b"x")
+    assert caught.value.filename == str(tmp_path / where) or where == "file/result"
     assert listing(tmp_path) == ["file", "folder"]
 
 
-def test_errors_name_the_final_path(tmp_path: Path) -> None:
-    for path in (tmp_path / "nowhere" / "result", tmp_path):
-        with pytest.raises(OSError) as caught:  # noqa: PT011  which one depends on the path, its name is what counts
-            write(path, b"all of it")
-        assert caught.value.filename == str(path)
+def test_errors_without_a_path_name_the_final_one(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="result") as caught:
         fail_halfway(tmp_path / "result", OSError(28, "disk full"))
     assert caught.value.filename == str(tmp_path / "result")

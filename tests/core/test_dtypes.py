@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from element_types import ALL, KNOWN, OPAQUE
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
-from opdiff.core.dtypes import DType, Kind
 from opdiff.core.errors import ElementError
 
 # Number in dump headers, name, bits per element, decoded NumPy type (empty if opaque).
@@ -39,10 +39,6 @@ NANO_TABLE = {
     32: "uint2",
 }  # fmt: skip
 
-ALL = tuple(dtypes.BY_NUMBER.values())
-KNOWN = [dtype for dtype in ALL if dtype.kind is not Kind.OPAQUE]
-OPAQUE = [dtype for dtype in ALL if dtype.kind is Kind.OPAQUE]
-
 
 def test_type_numbers_of_standard_dumps() -> None:
     table = [(number, dtype.name, dtype.bits, dtype.decoded) for number, dtype in dtypes.BY_NUMBER.items()]
@@ -62,12 +58,12 @@ def test_type_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("dtype", KNOWN, ids=str)
-def test_storage_size_of_codes(dtype: DType) -> None:
+def test_storage_size_of_codes(dtype: dtypes.DType) -> None:
     assert np.dtype(dtype.storage).itemsize == max(dtype.bits // 8, 1)
 
 
 @pytest.mark.parametrize("dtype", OPAQUE, ids=str)
-def test_opaque_types_have_a_reason(dtype: DType) -> None:
+def test_opaque_types_have_a_reason(dtype: dtypes.DType) -> None:
     assert (dtype.opaque is None, dtype.storage, dtype.decoded) == (False, "", "")
 
 
@@ -80,7 +76,7 @@ def test_opaque_types_have_a_reason(dtype: DType) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_nbytes_rounds_up(dtype: DType, count: int, nbytes: int) -> None:
+def test_nbytes_rounds_up(dtype: dtypes.DType, count: int, nbytes: int) -> None:
     assert dtype.nbytes(count) == nbytes
 
 
@@ -115,7 +111,7 @@ def test_unknown_type_number() -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_types_unpickle_to_the_same_object(dtype: DType) -> None:
+def test_types_unpickle_to_the_same_object(dtype: dtypes.DType) -> None:
     assert pickle.loads(pickle.dumps(dtype)) is dtype  # noqa: S301  our own bytes
     assert copy.deepcopy(dtype) is dtype
 

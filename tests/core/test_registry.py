@@ -81,12 +81,6 @@ def test_names_have_builtin_plugins_first(packages: Packages) -> None:
     assert layouts().names() == ("one", "two", "by_property", "extra")
 
 
-def test_names_without_entry_points(packages: Packages) -> None:
-    registry = layouts()
-    assert (registry.names(), registry.find("absent")) == (("one", "two"), None)
-    assert packages.asked == ["opdiff.layouts"]
-
-
 def test_installed_entry_points_are_read() -> None:
     assert Registry[Plug]("kind that nobody has", [Plug("one")]).names() == ("one",)
 
@@ -131,12 +125,6 @@ def test_broken_plugin_is_reported_every_time_and_loads_nothing(
         with pytest.raises(PluginError) as caught:
             ask()
         assert str(caught.value) == sentence
+        assert (caught.value.__cause__ is not None) == ("cannot be loaded" in sentence)
     # Built-in plug-ins stay usable, so that the error can be shown.
     assert registry.find("one") == Plug("one")
-
-
-def test_error_of_broken_plugin_has_its_cause(packages: Packages) -> None:
-    packages.install("plug", "no_such_module:PLUG")
-    with pytest.raises(PluginError) as caught:
-        layouts().names()
-    assert isinstance(caught.value.__cause__, ModuleNotFoundError)

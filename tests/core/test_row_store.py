@@ -45,6 +45,9 @@ def make_row(number: int, path: str = "file") -> Row:
     return Row(OpLabel(number, 0, "Add", f"op{number}", "op"), target=SideInfo(path), reason=because("x", count=number))
 
 
+ROWS = tuple(map(make_row, range(20)))
+
+
 def stored(rows: Sequence[Row], folder: Path, step: int = 2) -> Sequence[Row]:
     store = RowStore(str(folder / "new"))
     for start in range(0, len(rows), step):
@@ -64,6 +67,8 @@ def test_rows_are_those_that_were_added(count: int, step: int, tmp_path: Path) -
     assert [found[number] for number in range(-count, count)] == [*rows, *rows]
     assert found[2:-1] == rows[2:-1]
     assert copy(found) == rows
+    with pytest.raises(IndexError):
+        found[count]
 
 
 def test_rows_are_stored_without_the_names_of_their_fields() -> None:
@@ -76,7 +81,7 @@ def test_rows_are_stored_without_the_names_of_their_fields() -> None:
 @pytest.mark.usefixtures("small")
 def test_the_file_has_no_name_and_is_closed(tmp_path: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
-    found = stored(tuple(map(make_row, range(20))), tmp_path)
+    found = stored(ROWS, tmp_path)
     assert list((tmp_path / "new").iterdir()) == []
     assert len(set(os.listdir("/proc/self/fd")) - before) == 1
     del found
@@ -99,13 +104,6 @@ def test_only_the_rows_that_cannot_be_encoded_are_kept() -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_an_index_beyond_the_end_is_refused(tmp_path: Path) -> None:
-    found = stored(tuple(map(make_row, range(7))), tmp_path)
-    with pytest.raises(IndexError):
-        found[7]
-
-
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("large", [False, True], ids=["encoded", "kept"])
 def test_encoded_rows_are_numbered_behind_those_before(tmp_path: Path, large: bool) -> None:
     rows = [*map(make_row, range(8)), *([replace(make_row(8), timestamp=1 << 70)] if large else [])]
@@ -122,23 +120,22 @@ def test_encoded_rows_are_numbered_behind_those_before(tmp_path: Path, large: bo
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("start", "stop"), [(0, 20), (2, 3), (3, 6), (5, 17), (20, 20), (4, 4)])
 def test_a_part_is_loaded_by_another_process(tmp_path: Path, start: int, stop: int) -> None:
-    rows = tuple(map(make_row, range(20)))
-    found = stored(rows, tmp_path)
+    found = stored(ROWS, tmp_path)
     assert isinstance(found, StoredRows)
     part = found.part(start, stop)
     assert len(pickle.dumps(part)) < 2_000
     with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
-        assert pool.submit(StoredPart.load, part).result() == rows[start:stop]
+        assert pool.submit(StoredPart.load, part).result() == ROWS[start:stop]
 
 
 @pytest.mark.usefixtures("small")
 def test_other_values_are_stored_beside_rows(tmp_path: Path) -> None:
-    found = stored(tuple(map(make_row, range(20))), tmp_path)
+    found = stored(ROWS, tmp_path)
     assert isinstance(found, StoredRows)
     labels = found.beside(OpLabel)
     labels.append(encode_blocks([row.label for row in found]))
-    assert list(labels) == [row.label for row in found]
-    assert list(found) == list(map(make_row, range(20)))
+    assert list(labels) == [row.label for row in ROWS]
+    assert tuple(found) == ROWS
 
 
 def append_labels(path: str, first: int) -> tuple[Block, ...]:
@@ -201,7 +198,7 @@ def test_a_full_disk_is_named_by_its_folder(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(os, "write", fail)
     with pytest.raises(OSError, match="No space left") as caught:
-        stored(tuple(map(make_row, range(20))), tmp_path)
+        stored(ROWS, tmp_path)
     assert caught.value.filename == str(tmp_path / "new")
 
 

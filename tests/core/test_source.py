@@ -167,18 +167,13 @@ def test_truncated_file_raises(tmp_path: Path, nbytes: int) -> None:
 
 
 @pytest.mark.parametrize("nbytes", [10, 2 * MIB], ids=["read", "mapped"])
-def test_missing_file_raises(tmp_path: Path, nbytes: int) -> None:
-    path = str(tmp_path / "gone")
+@pytest.mark.parametrize(("name", "problem"), [("gone", "No such file or directory"), ("", "Is a directory")])
+def test_file_that_cannot_be_opened_raises(tmp_path: Path, nbytes: int, name: str, problem: str) -> None:
+    path = str(tmp_path / name)
     with pytest.raises(DumpError) as caught:
         FileRange(path, 0, nbytes).codes(dtypes.INT8, (1,))
-    assert str(caught.value) == f"{path}: cannot be opened: No such file or directory"
-    assert isinstance(caught.value.__cause__, FileNotFoundError)
-
-
-def test_directory_instead_of_file_raises(tmp_path: Path) -> None:
-    with pytest.raises(DumpError) as caught:
-        FileRange(str(tmp_path), 3, 10).raw()
-    assert str(caught.value) == f"{tmp_path}: cannot be opened: Is a directory"
+    assert str(caught.value) == f"{path}: cannot be opened: {problem}"
+    assert isinstance(caught.value.__cause__, OSError)
 
 
 @pytest.mark.parametrize("dtype", [dtypes.STRING, dtypes.HIFLOAT4, dtypes.DUAL, dtypes.unknown(99)], ids=str)
@@ -339,9 +334,6 @@ def test_sources_and_tensors_are_picklable(there: Source) -> None:
     ("dtype", "raw", "numbers"),
     [
         (dtypes.BFLOAT16, b"\x80\x3f\x20\xc1", [1.0, -10.0]),
-        (dtypes.BOOL, b"\x00\x02", [False, True]),
-        (dtypes.COMPLEX32, b"\x00\x3c\x00\xc0\x00\x00\x00\x3c", [1 - 2j, 1j]),
-        (dtypes.HIFLOAT8, b"\x08\x6f", [1.0, float("inf")]),
         (dtypes.INT4, b"\xf1", [1, -1]),
         (dtypes.FLOAT32, b"\x00\x00\x80\x3f\x00\x00\x00\xc0", [1.0, -2.0]),
     ],

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from opdiff.core.comparison import GraphNode, ModelGraph
-from opdiff.core.explanation import Explanation, ExplanationKind
+from opdiff.core.error_facts import Explanation, ExplanationKind
 from opdiff.core.reasons import because
 from opdiff.judge.comparison_judgement import judge
 from opdiff.measure.error_examination import measure_error_facts

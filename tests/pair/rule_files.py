@@ -15,8 +15,7 @@ from opdiff.core.tensor import Tensor, TensorSpec
 from opdiff.pair import PairOptions, Rules, pair
 
 if TYPE_CHECKING:
-    from opdiff.core.manual_pair import ManualPair
-    from opdiff.core.pairing import Unpaired
+    from opdiff.core.pairing import ManualPair, Unpaired
     from opdiff.pair.selection import Selection
 
     Row = Pairing | Unpaired

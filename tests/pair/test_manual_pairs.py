@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opdiff.core.errors import UsageError
-from opdiff.core.manual_pair import ManualPair, parse_key
-from opdiff.core.pairing import Pairing, Unpaired
+from opdiff.core.pairing import ManualPair, Pairing, Unpaired, parse_key
 from pair.rule_files import dumped, npu, npy, op, out, paired, rules, summarize
 
 TARGET = npu(dumped("conv_1", 2), dumped("lost", op_type="Loss"), dumped("in_ner"))

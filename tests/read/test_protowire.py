@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from dumpdata_proto import DumpData
 from opdiff.core.errors import DumpError
-from opdiff.core.native import NATIVE
 from opdiff.read import protowire
 from opdiff.read.ascend import DUMP_DATA
 from opdiff.read.cursor import Cursor
-from opdiff.read.protowire import Field, Message, Range, Type, iter_fields
+from opdiff.read.protowire import NATIVE, Field, Message, Range, Type, iter_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,28 +17,24 @@ from cluster_processes import ClusterProcesses, running_cluster
 from opdiff.run import task_round, workers
 from opdiff.run.connection import open_cluster
 from opdiff.run.task_round import BatchWork, Place, Round
+from opdiff.run.worker_task import Each
 from worker_functions import (
     DEADLY,
-    MultiplyEach,
-    double_each,
-    double_each_or_die,
-    double_each_or_fail,
-    double_each_slowly,
+    Multiply,
+    append_worker_name,
+    double,
+    double_or_die,
     double_or_fail,
     double_slowly,
+    hang,
     hang_first,
-    hang_on_seven,
-    hang_once,
-    process_ids,
+    process_id,
     read_on_host,
     worker_name,
-    worker_names,
-    worker_names_after,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator
 
     from opdiff.run.cluster import Cluster
 
@@ -58,96 +54,87 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProce
 def cluster(processes: ClusterProcesses) -> ClusterProcesses:
     """The cluster with all its workers."""
     processes.add_workers(*NAMES)
-    with connected(processes) as found:
+    with open_cluster(processes.address) as found:
         found._client.wait_for_workers(len(NAMES), timeout=30)
     return processes
 
 
-def connected(
-    processes: ClusterProcesses, on_workers: Callable[[int], None] = lambda _count: None, config: str = ""
-) -> AbstractContextManager[Cluster]:
-    return open_cluster(processes.address, config, on_workers)
+@pytest.fixture
+def connection(cluster: ClusterProcesses) -> Iterator[Cluster]:
+    with open_cluster(cluster.address) as found:
+        yield found
 
 
-def work(function: Callable[[Sequence[int]], list[int]]) -> BatchWork[int, Any]:
-    return BatchWork(function, lambda _job, reason: reason.code, lambda _job: 1 << 20)
+def work(function: Callable[[Any], Any], nbytes: int = 1 << 20, **options: Any) -> BatchWork[Any, Any]:
+    """Return the work of jobs of this size; the code of the reason is the result of a job that fails."""
+    return BatchWork(Each(function), lambda _job, reason: reason.code, lambda _job: nbytes, **options)
 
 
 @pytest.mark.parametrize("count", [0, 1, 17, 5000], ids=lambda count: f"{count}_jobs")
-def test_every_job_has_its_result(cluster: ClusterProcesses, count: int) -> None:
-    with connected(cluster) as connection:
-        results = dict(connection.run(work(double_each), range(count)))
+def test_every_job_has_its_result(connection: Cluster, count: int) -> None:
+    results = dict(connection.run(work(double), range(count)))
     assert results == {job: 2 * job for job in range(count)}
 
 
 def test_all_workers_get_jobs_and_are_counted(cluster: ClusterProcesses) -> None:
     counts: list[int] = []
-    with connected(cluster, counts.append) as connection:
-        found = {result for _, result in connection.run(work(process_ids), range(300))}
+    with open_cluster(cluster.address, on_workers=counts.append) as connection:
+        found = {result for _, result in connection.run(work(process_id), range(300))}
     assert found == {process.pid for process in cluster.workers.values()}
     assert set(counts) == {3}
 
 
-def test_the_window_is_bounded(cluster: ClusterProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_window_is_bounded(connection: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
-    with connected(cluster) as connection:
-        wait = Round._wait
+    wait = Round._wait
 
-        def spy(tasks: Round[Any, Any]) -> list[Any]:
-            sizes.append(count_tasks(connection))
-            return wait(tasks)
+    def spy(tasks: Round[Any, Any]) -> list[Any]:
+        sizes.append(count_tasks(connection))
+        return wait(tasks)
 
-        monkeypatch.setattr(Round, "_wait", spy)
-        assert len(list(connection.run(work(double_each), range(5000)))) == 5000
+    monkeypatch.setattr(Round, "_wait", spy)
+    assert len(list(connection.run(work(double), range(5000)))) == 5000
     assert 1 < max(sizes) <= 9
 
 
-def test_exception_costs_only_its_job(cluster: ClusterProcesses) -> None:
-    with connected(cluster) as connection:
-        results = dict(connection.run(work(double_each_or_fail), range(600)))
+def test_exception_costs_only_its_job(connection: Cluster) -> None:
+    results = dict(connection.run(work(double_or_fail), range(600)))
     assert results == {job: "run.task_failed" if job in DEADLY else 2 * job for job in range(600)}
 
 
-def test_job_that_kills_its_worker_costs_only_itself(cluster: ClusterProcesses) -> None:
+def test_job_that_kills_its_worker_costs_only_itself(cluster: ClusterProcesses, connection: Cluster) -> None:
     """It kills a worker with its batch, one with its own task, and one more when nothing else is running."""
     cluster.add_workers("w3")
-    with connected(cluster) as connection:
-        connection._client.wait_for_workers(4, timeout=30)
-        results = dict(connection.run(work(double_each_or_die), range(10)))
+    connection._client.wait_for_workers(4, timeout=30)
+    results = dict(connection.run(work(double_or_die), range(10)))
     assert results == {job: "run.worker_died" if job in DEADLY else 2 * job for job in range(10)}
     assert sum(process.poll() is None for process in cluster.workers.values()) == 1
     cluster.kill("w3")
     del cluster.workers["w3"]
 
 
-def test_killed_worker_costs_no_result(cluster: ClusterProcesses) -> None:
-    with connected(cluster) as connection:
-        Timer(0.5, cluster.kill, ["w1"]).start()
-        results = dict(connection.run(work(double_each_slowly), range(200)))
+def test_killed_worker_costs_no_result(cluster: ClusterProcesses, connection: Cluster) -> None:
+    Timer(0.5, cluster.kill, ["w1"]).start()
+    results = dict(connection.run(work(double_slowly), range(200)))
     assert cluster.workers["w1"].poll() is not None
     assert results == {job: 2 * job for job in range(200)}
 
 
-def test_function_with_much_data_is_sent_once_and_survives_a_worker(cluster: ClusterProcesses) -> None:
-    sent = MultiplyEach(os.urandom(12 << 20))
-    work: BatchWork[int, object] = BatchWork(
-        sent, lambda _job, reason: reason.code, lambda _job: 1 << 20, sends_once=True
-    )
-    with connected(cluster) as connection:
-        Timer(0.5, cluster.kill, ["w1"]).start()
-        results = dict(connection.run(work, range(200)))
-        assert_no_tasks(connection)
+def test_function_that_is_sent_once_survives_a_worker(cluster: ClusterProcesses, connection: Cluster) -> None:
+    sent = Multiply(os.urandom(12 << 20))
+    Timer(0.5, cluster.kill, ["w1"]).start()
+    results = dict(connection.run(work(sent, sends_once=True), range(200)))
+    assert_no_tasks(connection)
     assert cluster.workers["w1"].poll() is not None
     assert results == {job: len(sent.data) * job for job in range(200)}
 
 
 def test_a_cluster_without_workers_gives_every_job_the_reason(
-    cluster: ClusterProcesses, monkeypatch: pytest.MonkeyPatch
+    cluster: ClusterProcesses, connection: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
-    with connected(cluster) as connection:
-        Timer(0.3, cluster.kill, NAMES).start()
-        results = dict(connection.run(work(double_each_slowly), range(1000)))
+    Timer(0.3, cluster.kill, NAMES).start()
+    results = dict(connection.run(work(double_slowly), range(1000)))
     assert len(results) == 1000
     assert set(results.values()) - {2 * job for job in range(1000)} == {"run.no_workers"}
 
@@ -160,60 +147,47 @@ def soon_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("soon_overdue")
-def test_batch_of_a_hung_worker_is_repeated_elsewhere(cluster: ClusterProcesses, tmp_path: Path) -> None:
+def test_batch_of_a_hung_worker_is_repeated_elsewhere(connection: Cluster, tmp_path: Path) -> None:
     jobs = [(number, str(tmp_path / "hung") if number == 3 else "") for number in range(40)]
-    with connected(cluster) as connection:
-        results = dict(connection.run(BatchWork(hang_once, lambda _job, _reason: -1, lambda _job: 1 << 24), jobs))
+    results = dict(connection.run(work(hang_first, 1 << 24), jobs))
     assert results == {job: 2 * job[0] for job in jobs}
 
 
 @pytest.mark.usefixtures("soon_overdue")
-def test_mapped_job_of_a_hung_worker_is_repeated_elsewhere(cluster: ClusterProcesses, tmp_path: Path) -> None:
+def test_mapped_job_of_a_hung_worker_is_repeated_elsewhere(connection: Cluster, tmp_path: Path) -> None:
     jobs = [(number, str(tmp_path / "hung") if number == 3 else "") for number in range(10)]
-    with connected(cluster) as connection:
-        assert list(connection.map(hang_first, jobs)) == [2 * number for number in range(10)]
-        assert_no_tasks(connection)
+    assert list(connection.map(hang_first, jobs)) == [2 * number for number in range(10)]
+    assert_no_tasks(connection)
 
 
 @pytest.mark.usefixtures("soon_overdue")
-def test_batch_that_hangs_everywhere_is_given_up(cluster: ClusterProcesses) -> None:
-    with connected(cluster) as connection:
-        results = dict(connection.run(work(hang_on_seven), [7]))
-        assert results == {7: "run.overdue"}
-        assert_no_tasks(connection)
+def test_batch_that_hangs_everywhere_is_given_up(connection: Cluster) -> None:
+    results = dict(connection.run(work(hang), [7]))
+    assert results == {7: "run.overdue"}
+    assert_no_tasks(connection)
 
 
 def test_stopped_worker_is_replaced_by_others(tmp_path: Path) -> None:
     """The scheduler notices that a worker is silent, and gives its tasks to others."""
     settings = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1s"}
-    with running_cluster(tmp_path, *NAMES, **settings) as processes, connected(processes) as connection:
+    with running_cluster(tmp_path, *NAMES, **settings) as processes, open_cluster(processes.address) as connection:
         connection._client.wait_for_workers(len(NAMES), timeout=30)
         Timer(0.5, processes.workers["w1"].send_signal, [signal.SIGSTOP]).start()
-        results = dict(connection.run(work(double_each_slowly), range(200)))
+        results = dict(connection.run(work(double_slowly), range(200)))
     assert results == {job: 2 * job for job in range(200)}
 
 
-PINNED: BatchWork[str, str] = BatchWork(
-    worker_names, lambda _job, reason: reason.code, lambda _job: 1 << 20, place=Place
-)
+PINNED = work(worker_name, place=Place)
 
 
-def read_work() -> BatchWork[str, Any]:
-    return BatchWork(
-        read_on_host, lambda _job, reason: reason.code, lambda _job: 1 << 20, is_unread=lambda found: not found
-    )
-
-
-def test_file_that_one_host_can_read_is_read_there(cluster: ClusterProcesses) -> None:
+def test_file_that_one_host_can_read_is_read_there(connection: Cluster) -> None:
     jobs = [f"{name} {number}" for name in NAMES for number in range(40)]
-    with connected(cluster) as connection:
-        results = dict(connection.run(read_work(), [*jobs, "nowhere 0"]))
+    results = dict(connection.run(work(read_on_host, is_unread=lambda found: not found), [*jobs, "nowhere 0"]))
     assert results == {job: job.split()[0] for job in jobs} | {"nowhere 0": ""}
 
 
-def test_jobs_run_on_their_host_only(cluster: ClusterProcesses) -> None:
-    with connected(cluster) as connection:
-        results = list(connection.run(PINNED, [*NAMES, "127.0.0.1"] * 40))
+def test_jobs_run_on_their_host_only(connection: Cluster) -> None:
+    results = list(connection.run(PINNED, [*NAMES, "127.0.0.1"] * 40))
     assert {found for job, found in results if job != "127.0.0.1"} == set(NAMES)
     assert all(job in (found, "127.0.0.1") for job, found in results)
 
@@ -223,50 +197,42 @@ def test_jobs_of_a_host_that_is_gone_have_the_reason(
 ) -> None:
     monkeypatch.setattr(workers, "_MAX_SECONDS_WITHOUT_WORKERS", 1.0)
     cluster.kill("w1")
-    with connected(cluster) as connection:
+    with open_cluster(cluster.address) as connection:
         results = set(connection.run(PINNED, NAMES * 20))
     assert results == {("w0", "w0"), ("w1", "run.no_workers_of_host"), ("w2", "w2")}
 
 
-def test_jobs_of_a_host_wait_for_its_next_worker(cluster: ClusterProcesses) -> None:
+def test_jobs_of_a_host_wait_for_its_next_worker(cluster: ClusterProcesses, connection: Cluster) -> None:
     """It has another address than the one that was killed."""
-    with connected(cluster) as connection:
-        results = connection.run(PINNED, ("w1",) * 200)
-        assert next(results) == ("w1", "w1")
-        cluster.kill("w1")
-        cluster.add_workers("w1")
-        assert set(results) == {("w1", "w1")}
+    results = connection.run(PINNED, ("w1",) * 200)
+    assert next(results) == ("w1", "w1")
+    cluster.kill("w1")
+    cluster.add_workers("w1")
+    assert set(results) == {("w1", "w1")}
 
 
-def test_data_of_another_host_is_moved(cluster: ClusterProcesses) -> None:
-    moving: BatchWork[str, str] = BatchWork(
-        worker_names_after,
-        lambda _job, reason: reason.code,
-        lambda _job: 1 << 20,
-        place=lambda _job: Place("w0", "w2"),
-        move=worker_names_after,
-    )
-    with connected(cluster) as connection:
-        assert list(connection.run(moving, ["job"] * 30)) == [("job", "job w2 w0")] * 30
+def test_data_of_another_host_is_moved(connection: Cluster) -> None:
+    moving = work(append_worker_name, place=lambda _job: Place("w0", "w2"), move=Each(append_worker_name))
+    assert list(connection.run(moving, ["job"] * 30)) == [("job", "job w2 w0")] * 30
 
 
-def test_map_keeps_the_order_and_raises_exceptions(cluster: ClusterProcesses) -> None:
-    with connected(cluster) as connection:
-        assert list(connection.map(double_slowly, range(50))) == [2 * number for number in range(50)]
-        assert list(connection.map(worker_name, NAMES * 4, lambda name: name)) == list(NAMES * 4)
-        with pytest.raises(ValueError, match="cannot double 7"):
-            list(connection.map(double_or_fail, range(50)))
-        assert_no_tasks(connection)
+def test_map_keeps_the_order_and_raises_exceptions(connection: Cluster) -> None:
+    assert list(connection.map(double_slowly, range(50))) == [2 * number for number in range(50)]
+    assert list(connection.map(worker_name, NAMES * 4, lambda name: name)) == list(NAMES * 4)
+    with pytest.raises(ValueError, match="cannot double 7"):
+        list(connection.map(double_or_fail, range(50)))
+    assert_no_tasks(connection)
 
 
 INTERRUPTED = """
 import signal, sys
 from threading import Timer
-from opdiff.run.task_round import BatchWork, Place, Round
+from opdiff.run.task_round import BatchWork
 from opdiff.run.connection import open_cluster
-from worker_functions import double_each_slowly
-work = BatchWork(double_each_slowly, lambda job, reason: 0, lambda job: 1 << 20)
-with open_cluster(sys.argv[1], "", lambda count: None) as cluster:
+from opdiff.run.worker_task import Each
+from worker_functions import double_slowly
+work = BatchWork(Each(double_slowly), lambda job, reason: 0, lambda job: 1 << 20)
+with open_cluster(sys.argv[1]) as cluster:
     Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
     try:
         list(cluster.run(work, range(1000)))
@@ -292,25 +258,24 @@ def test_interrupt_cancels_what_was_submitted(cluster: ClusterProcesses) -> None
     command = [sys.executable, "-c", INTERRUPTED, cluster.address]
     outcome = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=30)
     assert outcome.stdout == "interrupted\n"
-    with connected(cluster) as connection:
+    with open_cluster(cluster.address) as connection:
         assert_no_tasks(connection)
 
 
-def test_closing_the_iterator_cancels_what_was_submitted(cluster: ClusterProcesses) -> None:
-    with connected(cluster) as connection:
-        results = connection.run(work(double_each_slowly), range(400))
-        next(results)
-        assert count_tasks(connection) > 0
-        del results
-        assert_no_tasks(connection)
+def test_closing_the_iterator_cancels_what_was_submitted(connection: Cluster) -> None:
+    results = connection.run(work(double_slowly), range(400))
+    next(results)
+    assert count_tasks(connection) > 0
+    del results
+    assert_no_tasks(connection)
 
 
 def test_lost_scheduler_gives_every_job_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
     config = tmp_path / "dask.yaml"
     config.write_text("distributed: {comm: {timeouts: {connect: 500ms}}}")
-    with running_cluster(tmp_path, "w0") as processes, connected(processes, config=str(config)) as connection:
+    with running_cluster(tmp_path, "w0") as processes, open_cluster(processes.address, str(config)) as connection:
         Timer(0.3, processes.scheduler.kill).start()
-        results = dict(connection.run(work(double_each_slowly), range(500)))
+        results = dict(connection.run(work(double_slowly), range(500)))
     assert len(results) == 500
     assert set(results.values()) - {2 * job for job in range(500)} <= {"run.no_workers", "run.scheduler_lost"}

@@ -19,8 +19,8 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.run import connection
 from opdiff.run.connection import open_cluster
 from opdiff.run.task_round import BatchWork
-from opdiff.run.worker_task import software_versions
-from worker_functions import double_each, process_id, process_ids
+from opdiff.run.worker_task import Each, software_versions
+from worker_functions import double, process_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,12 +28,8 @@ if TYPE_CHECKING:
     from opdiff.run.cluster import Cluster
 
 
-def quiet(_count: int) -> None:
-    """Ignore the number of workers."""
-
-
 def doubled(cluster: Cluster) -> list[int]:
-    work: BatchWork[int, int] = BatchWork(double_each, lambda _job, _reason: -1, lambda _job: 1)
+    work: BatchWork[int, int] = BatchWork(Each(double), lambda _job, _reason: -1, lambda _job: 1)
     return [result for _, result in cluster.run(work, range(3))]
 
 
@@ -45,7 +41,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProce
 
 def test_address_and_scheduler_file(processes: ClusterProcesses) -> None:
     for address in (processes.address, str(processes.scheduler_file)):
-        with open_cluster(address, "", quiet) as cluster:
+        with open_cluster(address) as cluster:
             assert doubled(cluster) == [0, 2, 4]
 
 
@@ -79,15 +75,15 @@ def test_worker_with_another_version_is_refused(
     processes: ClusterProcesses, tmp_path: Path, name: str, version: str
 ) -> None:
     """One that joins later gets no jobs."""
-    with open_cluster(processes.address, "", quiet) as cluster:
+    with open_cluster(processes.address) as cluster:
         processes.add_workers("old", **other_software(name, tmp_path))
         cluster._client.wait_for_workers(2, timeout=30)
-        work: BatchWork[int, object] = BatchWork(process_ids, lambda _job, reason: reason, lambda _job: 16 << 20)
+        work: BatchWork[int, object] = BatchWork(Each(process_id), lambda _job, reason: reason, lambda _job: 16 << 20)
         found = [result for _, result in cluster.run(work, range(8))]
         found += list(cluster.map(process_id, range(8)))
     here = dict(software_versions())[name]
     message = rf"has {name} {re.escape(version)}, here it is {re.escape(here)}"
-    with pytest.raises(InputError, match=message), open_cluster(processes.address, "", quiet):
+    with pytest.raises(InputError, match=message), open_cluster(processes.address):
         pass
     processes.kill("old")
     assert set(found) == {processes.workers["w0"].pid}
@@ -97,11 +93,11 @@ def test_cluster_whose_workers_all_have_another_version(tmp_path: Path) -> None:
     """They take the place of the one that was there at first."""
     home = tmp_path / "cluster"
     home.mkdir()
-    with running_cluster(home, "w0") as processes, open_cluster(processes.address, "", quiet) as cluster:
+    with running_cluster(home, "w0") as processes, open_cluster(processes.address) as cluster:
         processes.add_workers("old", **other_software("opdiff", tmp_path))
         cluster._client.wait_for_workers(2, timeout=30)
         processes.kill("w0")
-        work: BatchWork[int, object] = BatchWork(process_ids, lambda _job, reason: str(reason), lambda _job: 1)
+        work: BatchWork[int, object] = BatchWork(Each(process_id), lambda _job, reason: str(reason), lambda _job: 1)
         found = [str(result) for _, result in cluster.run(work, range(3))]
         assert all("has opdiff 0.0.1, here it is" in result for result in found)
         with pytest.raises(InputError, match=r"has opdiff 0\.0\.1, here it is"):
@@ -120,7 +116,7 @@ def test_cluster_whose_workers_all_have_another_version(tmp_path: Path) -> None:
 def test_unusable_address(address: str, error: type[Exception], message: str, tmp_path: Path) -> None:
     config = tmp_path / "dask.yaml"
     config.write_text("distributed: {comm: {timeouts: {connect: 300ms}}}")
-    with pytest.raises(error, match=message), open_cluster(address, str(config), quiet):
+    with pytest.raises(error, match=message), open_cluster(address, str(config)):
         pass
 
 
@@ -129,7 +125,7 @@ def test_unusable_config(content: bytes | None, tmp_path: Path) -> None:
     config = tmp_path / "dask.yaml"
     if content is not None:
         config.write_bytes(content)
-    with pytest.raises(InputError, match="settings of dask"), open_cluster("local:1", str(config), quiet):
+    with pytest.raises(InputError, match="settings of dask"), open_cluster("local:1", str(config)):
         pass
 
 
@@ -138,14 +134,14 @@ def test_scheduler_without_workers_is_refused(tmp_path: Path, monkeypatch: pytes
     with (
         running_cluster(tmp_path) as processes,
         pytest.raises(InputError, match=r"the cluster has had no workers for 0\.2 s"),
-        open_cluster(processes.address, "", quiet),
+        open_cluster(processes.address),
     ):
         pass
 
 
 def test_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(UsageError, match=r"pip install 'opdiff\[cluster\]'"), open_cluster("local:1", "", quiet):
+    with pytest.raises(UsageError, match=r"pip install 'opdiff\[cluster\]'"), open_cluster("local:1"):
         pass
 
 
@@ -171,19 +167,19 @@ def test_certificates(tmp_path: Path) -> None:
         file.write("    timeouts: {connect: 500ms}\n")
     with running_cluster(tmp_path, "w0", DASK_CONFIG=str(configs[0])) as processes:
         assert processes.address.startswith("tls://")
-        with open_cluster(processes.address, str(configs[0]), quiet) as cluster:
+        with open_cluster(processes.address, str(configs[0])) as cluster:
             assert doubled(cluster) == [0, 2, 4]
         for config in (str(configs[1]), ""):
             with (
                 pytest.raises(InputError, match="no scheduler can be reached"),
-                open_cluster(processes.address, config, quiet),
+                open_cluster(processes.address, config),
             ):
                 pass
 
 
 def test_local_workers_are_reached_from_this_machine_and_by_their_client_only() -> None:
-    with open_cluster("local:2", "", quiet) as cluster:
-        work: BatchWork[int, int] = BatchWork(process_ids, lambda _job, _reason: -1, lambda _job: 16 << 20)
+    with open_cluster("local:2") as cluster:
+        work: BatchWork[int, int] = BatchWork(Each(process_id), lambda _job, _reason: -1, lambda _job: 16 << 20)
         found = {result for _, result in cluster.run(work, range(8))}
         listening = [
             connection.laddr.ip
@@ -200,7 +196,7 @@ def test_local_workers_are_reached_from_this_machine_and_by_their_client_only() 
 
 def test_a_client_opens_no_port(processes: ClusterProcesses) -> None:
     before = listening_ports()
-    with open_cluster(processes.address, "", quiet) as cluster:
+    with open_cluster(processes.address) as cluster:
         assert doubled(cluster) == [0, 2, 4]
         assert listening_ports() == before
 

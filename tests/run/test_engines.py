@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from opdiff.core.errors import InputError
-from opdiff.run import Work, processes, run_serial, usable_cores
+from opdiff.run import Work, processes, run_serial, run_threads, usable_cores
 from opdiff.run import run as run_jobs
+from opdiff.run.cluster import MAX_BATCH_BYTES, MAX_BATCH_JOBS, make_batches
 from opdiff.run.processes import map_processes, run_processes
-from opdiff.run.threads import run_threads
 from worker_functions import (
     DEADLY,
     always_die,
@@ -25,10 +26,9 @@ from worker_functions import (
     double,
     double_or_die,
     double_or_die_in_worker,
+    double_or_fail,
     double_slowly,
-    fail,
     process_id,
-    refuse_seven,
 )
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def test_every_worker_dies() -> None:
 
 
 def test_exception_of_a_job_is_raised() -> None:
-    with pytest.raises(ValueError, match="cannot double 0"):
-        list(run_processes(fail, [0], 1, died))
+    with pytest.raises(ValueError, match="cannot double 7"):
+        list(run_processes(double_or_fail, [7], 1, died))
 
 
 def test_closing_the_iterator_stops_the_workers(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_threads_give_every_job_its_result(count: int) -> None:
 INTERRUPTED = """
 import signal
 from threading import Timer
-from opdiff.run.threads import run_threads
+from opdiff.run import run_threads
 from worker_functions import double_slowly
 found = []
 Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
@@ -120,19 +120,20 @@ def test_batches_have_every_job_once_and_separate_neighbours(count: int, workers
 
 
 @pytest.mark.parametrize(
-    ("count", "nbytes", "needs_process", "uses_processes"),
-    [(20, 1 << 16, False, False), (20, 1 << 16, True, True), (20, 2 << 20, False, False), (250, 10, False, True)],
-    ids=["few_small_inline", "few_small_user_code", "large_in_threads", "many_small"],
+    ("count", "nbytes", "options", "uses_processes"),
+    [
+        (20, 1 << 16, {}, False),
+        (20, 1 << 16, {"needs_process": True}, True),
+        (20, 2 << 20, {}, False),
+        (20, 2 << 20, {"releases_gil": False}, True),
+        (250, 10, {}, True),
+    ],
+    ids=["few_small_inline", "few_small_user_code", "large_in_threads", "large_with_interpreter_lock", "many_small"],
 )
-def test_choice_of_processes(count: int, nbytes: int, needs_process: bool, uses_processes: bool) -> None:
-    work = Work(process_id, died, lambda _: nbytes, needs_process=needs_process)
+def test_choice_of_processes(count: int, nbytes: int, options: dict[str, bool], uses_processes: bool) -> None:
+    work = Work(process_id, died, lambda _: nbytes, **options)
     process_ids = {result for _, result in run_jobs(work, range(count), 2)}
     assert (os.getpid() not in process_ids) is uses_processes
-
-
-def test_large_jobs_that_hold_the_interpreter_lock_use_processes() -> None:
-    work = Work(process_id, died, lambda _: 2 << 20, releases_gil=False)
-    assert os.getpid() not in {result for _, result in run_jobs(work, range(20), 2)}
 
 
 def test_usable_cores() -> None:
@@ -149,9 +150,9 @@ def test_results_are_in_order(function: Callable[[int], int], workers: int) -> N
 
 
 def test_errors_are_raised_in_their_place() -> None:
-    results = map_processes(refuse_seven, range(20), 2)
+    results = map_processes(double_or_fail, range(20), 2)
     assert [next(results) for _ in range(7)] == list(range(0, 14, 2))
-    with pytest.raises(InputError, match="is refused"):
+    with pytest.raises(ValueError, match="cannot double 7"):
         next(results)
 
 
@@ -170,3 +171,33 @@ def test_parts_of_a_long_job_that_nobody_waits_for_are_not_done(tmp_path: Path) 
         pass
     results.close()
     assert log.read_text().count("\n") < 300
+
+
+# Batches for a cluster
+
+
+@given(st.lists(st.integers(0, 1 << 30), max_size=50), st.integers(0, 64))
+def test_every_job_is_in_one_batch_of_limited_size(sizes: list[int], threads: int) -> None:
+    batches = make_batches(range(len(sizes)), lambda job: sizes[job], threads)
+    assert sorted(job for batch in batches for job in batch) == list(range(len(sizes)))
+    for batch in batches:
+        assert len(batch) == 1 or sum(sizes[job] for job in batch) <= MAX_BATCH_BYTES
+    amounts = [sum(sizes[job] for job in batch) for batch in batches]
+    assert amounts == sorted(amounts, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("count", "nbytes", "threads", "expected"),
+    [
+        (0, 1, 2, 0),
+        (25, 1000, 2, 1),
+        (100_000, 1000, 2, 100_000 // MAX_BATCH_JOBS),
+        (1000, 1000, 2, 8),
+        (40, 64 << 20, 2, 10),
+        (8, 64 << 20, 2, 8),
+        (8, 1 << 30, 2, 8),
+    ],
+    ids=["none", "few small", "many small", "small for all threads", "large", "large for all threads", "very large"],
+)
+def test_number_of_batches(count: int, nbytes: int, threads: int, expected: int) -> None:
+    assert len(make_batches(range(count), lambda _: nbytes, threads)) == expected

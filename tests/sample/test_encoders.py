@@ -14,8 +14,8 @@ from dumpdata_proto import DumpData
 from nano_files import nano_dump
 from old_overflow_records import old_overflow_record
 from opdiff.core import dtypes, wire
-from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import ElementError, LayoutError
+from opdiff.core.tensor import LAYOUT_NAMES
 from opdiff.sample.container import (
     EncodedDump,
     EncodedTensor,
@@ -149,9 +149,9 @@ def test_every_element_type_has_its_number(number: int) -> None:
     assert message.output[0].data_type == number
 
 
-@pytest.mark.parametrize("number", layouts.BY_NUMBER)
+@pytest.mark.parametrize("number", LAYOUT_NAMES)
 def test_every_layout_has_its_number(number: int) -> None:
-    tensor = EncodedTensor(dtypes.INT8, (), layouts.BY_NUMBER[number], b"")
+    tensor = EncodedTensor(dtypes.INT8, (), LAYOUT_NAMES[number], b"")
     message, _ = parse_standard(standard_dump(EncodedDump(outputs=(tensor,))))
     assert message.output[0].format == number
 

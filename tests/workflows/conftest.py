@@ -1,12 +1,15 @@
-"""Fixtures of several workflows: a comparison in a temporary folder, and a cluster of several hosts."""
+"""Fixtures of several workflows: commands, a comparison in a temporary folder, and a cluster of several hosts."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cluster_processes import running_hosts
+from command_line import run
+from conversions import Convert
 from made_dumps import Case
 
 if TYPE_CHECKING:
@@ -14,6 +17,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cluster_processes import ClusterProcesses
+    from command_line import Command
+
+
+@pytest.fixture
+def opdiff(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command in this process."""
+    return partial(run, capsys)
+
+
+@pytest.fixture
+def convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Convert:
+    return Convert(tmp_path / "in", tmp_path / "out", capsys)
 
 
 @pytest.fixture

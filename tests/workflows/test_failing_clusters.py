@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster_processes import ClusterProcesses, running_cluster
-from command_line import COMMAND, run
+from command_line import COMMAND
 from device_runs import Fused
 from made_dumps import tables
 from opdiff.run.connection import open_cluster
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from command_line import Command
     from opdiff.run.cluster import Cluster
 
 NAMES = ("w0", "w1", "w2")
@@ -48,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]
 def processes(made: ClusterProcesses) -> ClusterProcesses:
     """The cluster with all its workers."""
     made.add_workers(*NAMES)
-    with open_cluster(made.address, "", lambda _count: None) as cluster:
+    with open_cluster(made.address) as cluster:
         cluster._client.wait_for_workers(len(NAMES), timeout=30)
     return made
 
@@ -118,7 +119,7 @@ def wait_until_clean(cluster: Cluster) -> None:
 def test_interrupt_leaves_the_cluster_clean(
     processes: ClusterProcesses, words: dict[str, list[object]], tmp_path: Path, name: str
 ) -> None:
-    with open_cluster(processes.address, "", lambda _count: None) as cluster:
+    with open_cluster(processes.address) as cluster:
         process = start(words[name], processes.address)
         wait_until_busy(cluster, process)
         os.killpg(process.pid, signal.SIGINT)
@@ -147,7 +148,7 @@ def test_worker_that_ends_or_hangs_costs_no_result(
     here = subprocess.run([*COMMAND, *map(str, words[name])], check=True, capture_output=True)
     tables_here = tables(tmp_path / "out")
     shutil.rmtree(tmp_path / "out", ignore_errors=True)
-    with open_cluster(processes.address, "", lambda _count: None) as cluster:
+    with open_cluster(processes.address) as cluster:
         process = start(words[name], processes.address)
         worker = wait_until_busy(cluster, process)
         processes.workers[worker].send_signal(sent)
@@ -164,7 +165,7 @@ def test_lost_disk_costs_no_row(
     inputs: Path,
     words: dict[str, list[object]],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    opdiff: Command,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
 ) -> None:
@@ -175,7 +176,7 @@ def test_lost_disk_costs_no_row(
     for home in homes.values():
         shutil.copytree(inputs, home)
     command = [str(word).replace(str(inputs.parent), "/proc/self/cwd") for word in words[name]]
-    assert run(capsys, *command).code == 0
+    assert opdiff(*command).code == 0
     here = tables(tmp_path / "out")
     shutil.rmtree(tmp_path / "out")
 
@@ -184,7 +185,7 @@ def test_lost_disk_costs_no_row(
         return align_and_measure(*arguments)  # type: ignore[arg-type]  # the arguments of the caller
 
     monkeypatch.setattr("opdiff.workflows.compare.pipeline.align_and_measure", lose_and_measure)
-    outcome = run(capsys, *command, "--cluster", processes.address)
+    outcome = opdiff(*command, "--cluster", processes.address)
     for home in homes.values():
         shutil.rmtree(home, ignore_errors=True)
     assert outcome.code == 0, outcome

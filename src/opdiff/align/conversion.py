@@ -15,9 +15,9 @@ from opdiff.align.fractal_nz import MATRIX_OF_WEIGHTS
 from opdiff.align.layout import Aligned, Extents, Tile, reshape_codes
 from opdiff.align.origin_shape import permute_extents, to_origin_order
 from opdiff.align.plain import for_rank, is_plain
-from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
+from opdiff.core.tensor import LAYOUT_NUMBERS
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Conversions, ConversionScript
@@ -97,7 +97,7 @@ def _source_layout(spec: TensorSpec) -> Layout:
 def _unknown(name: str) -> Reason:
     from opdiff.align import LAYOUTS  # as above
 
-    if name in layouts.NUMBERS:
+    if name in LAYOUT_NUMBERS:
         return because("align.unsupported_layout")
     from difflib import get_close_matches
 

@@ -272,7 +272,7 @@ def _stored_view(tensor: Tensor) -> StridedView:
     source, shape = tensor.source, tensor.spec.shape
     if not isinstance(source, FileRange) or len(shape) > MAX_RANK or min(shape, default=0) < 0:
         raise NotStrided
-    return StridedView.of(shape, fortran_order=source.fortran_order)
+    return StridedView(shape, fortran_order=source.fortran_order)
 
 
 def _axes(codes: object, tensor: Tensor) -> tuple[SplitAxis, ...]:

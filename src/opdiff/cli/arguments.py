@@ -95,7 +95,7 @@ def is_on_host(args: argparse.Namespace, path: str) -> bool:
     Raises:
         UsageError: there is no cluster.
     """
-    from opdiff.core.remote.hosts import host_of, is_host_side
+    from opdiff.core.remote.urls import host_of, is_host_side
 
     if not is_host_side(path) and not host_of(path):
         return False

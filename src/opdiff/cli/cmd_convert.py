@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from opdiff.core.tensor import Shape
-    from opdiff.workflows.convert import ConvertJob, ConvertOptions, ConvertPlan, ConvertResult
+    from opdiff.workflows.convert.plan import ConvertJob, ConvertOptions, ConvertPlan
+    from opdiff.workflows.convert.work import ConvertResult
 
     Results = dict[ConvertJob, ConvertResult]
 
@@ -77,7 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Convert, report, and return the exit code."""
     from opdiff.workflows.cluster import find_cluster
-    from opdiff.workflows.convert import convert_all, plan_conversion
+    from opdiff.workflows.convert.plan import plan_conversion
+    from opdiff.workflows.convert.work import convert_all
 
     check_cluster(args, "jobs", "cache")
     options = _options(args)
@@ -133,7 +135,7 @@ def _options(args: argparse.Namespace) -> ConvertOptions:
     from importlib.util import find_spec
 
     from opdiff.core.tensor import Slot
-    from opdiff.workflows.convert import ConvertOptions, find_conversions
+    from opdiff.workflows.convert.plan import ConvertOptions, find_conversions
     from opdiff.workflows.convert.result_names import Form
 
     if args.shape and not args.layout:
@@ -172,7 +174,7 @@ def _print_steps(args: argparse.Namespace, job: ConvertJob, result: ConvertResul
 
 def _write_lists(output: str, plan: ConvertPlan, results: Results) -> str:
     """Write the mapping of shortened names, and the list of failed files; return the path of that list, if written."""
-    from opdiff.workflows.convert.result_lists import write_failed_list, write_mapping
+    from opdiff.workflows.convert.result_names import write_failed_list, write_mapping
 
     names: dict[str, list[tuple[str, str]]] = {}
     for job, result in results.items():

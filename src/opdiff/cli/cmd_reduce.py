@@ -17,9 +17,9 @@ from opdiff.cli.language import in_language, said
 from opdiff.cli.terminal import Progress, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import printable, size
+from opdiff.core.metrics import INFORMATION
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import host_of, host_url, path_of
-from opdiff.core.tensor_stats import INFORMATION
+from opdiff.core.remote.urls import host_of, host_url, path_of
 
 if TYPE_CHECKING:
     import argparse

@@ -13,7 +13,7 @@ from opdiff.cli.terminal import Progress, table, write_json
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.formatting import printable
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import host_url
+from opdiff.core.remote.urls import host_url
 
 if TYPE_CHECKING:
     import argparse

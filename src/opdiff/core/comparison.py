@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence  # noqa: TC003  msgspec reads it
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from opdiff.core.dump import DumpKind, Unit
-from opdiff.core.error_facts import ErrorFacts
-from opdiff.core.judgement import Judgement
-from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics
-from opdiff.core.pairing import OpLabel
+from opdiff.core.error_facts import ErrorFacts, Profile
+from opdiff.core.judgement import Finding, Judgement
+from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics, TensorStats
+from opdiff.core.pairing import OpLabel, Pairing
 from opdiff.core.pictures import TensorPicture
 from opdiff.core.reasons import Reason
 from opdiff.core.replay import Replay
 from opdiff.core.tensor import Shape, Slot, TensorKey
-from opdiff.core.tensor_stats import TensorStats
+
+if TYPE_CHECKING:
+    from opdiff.core.dump import SideTensor
+    from opdiff.core.pairing import PairingResult, Unpaired
 
 
 class Mode(StrEnum):
@@ -167,6 +171,70 @@ STORED_AS_ARRAYS = (Row, OpLabel, SideInfo, TensorStats, Metrics, DocumentedMetr
 """Types of rows and their parts, which are encoded without the names of their fields: half of the bytes."""
 
 
+def side_info(tensor: SideTensor, op_type: str = "", measured: TensorStats | None = None) -> SideInfo:
+    """Return what is known about a tensor by its description, or by its description and what was measured."""
+    path = tensor.path + tensor.location
+    if tensor.tensor is not None:
+        spec = tensor.tensor.spec
+        if measured is not None:
+            return SideInfo(path, measured.dtype, measured.shape, op_type, spec.address or 0, measured)
+        return SideInfo(path, spec.dtype.name, spec.origin_shape or spec.shape, op_type, spec.address or 0)
+    if tensor.stats is not None:
+        return SideInfo(path, tensor.stats.dtype, tensor.stats.shape, op_type, stats=tensor.stats)
+    return SideInfo(path, op_type=op_type)
+
+
+def paired_row(pairing: Pairing, data_mode: DataMode = DataMode.REAL, reason: Reason | None = None) -> Row:
+    """Return the row of a pairing that was not measured, and the reason."""
+    return Row(
+        pairing.label,
+        pairing.key,
+        pairing.golden_key,
+        side_info(pairing.target, pairing.label.op_type),
+        side_info(pairing.golden, pairing.golden_type),
+        _shape(pairing.target),
+        data_mode,
+        reason=reason,
+        evidence=pairing.evidence,
+        confidence=pairing.confidence,
+        unit=pairing.unit,
+        timestamp=pairing.timestamp,
+        stack=pairing.stack,
+    )
+
+
+def unpaired_row(unpaired: Unpaired, data_mode: DataMode = DataMode.REAL) -> Row:
+    """Return the row of a tensor or an operator without a partner."""
+    op_type, tensor = unpaired.label.op_type, unpaired.target
+    info = SideInfo(unpaired.path, op_type=op_type) if unpaired.path else None
+    if tensor is not None:
+        info = side_info(tensor, op_type)
+    return Row(
+        unpaired.label,
+        unpaired.key,
+        target=None if unpaired.golden_only else info,
+        golden=info if unpaired.golden_only else None,
+        shape=_shape(tensor) if tensor is not None else None,
+        data_mode=data_mode,
+        reason=unpaired.reason,
+        unit=unpaired.unit,
+        timestamp=unpaired.timestamp,
+        stack=unpaired.stack,
+        golden_only=unpaired.golden_only,
+    )
+
+
+def listed_row(pair: PairingResult) -> Row:
+    """Return the row of a pair that is only to be listed."""
+    return paired_row(pair) if isinstance(pair, Pairing) else unpaired_row(pair)
+
+
+def _shape(tensor: SideTensor) -> Shape | None:
+    if tensor.tensor is not None:
+        return tensor.tensor.spec.shape
+    return tensor.stats.shape if tensor.stats else None
+
+
 class GraphNode(Struct, frozen=True, gc=False):
     """An operator of the target's network and its producers.
 
@@ -194,32 +262,6 @@ class ModelGraph(Struct, frozen=True):
 
     nodes: tuple[GraphNode, ...]
     units: tuple[Unit, ...] = ()
-
-
-class Profile(Struct, frozen=True):
-    """Errors of a bad tensor along one of its axes, one number per slice.
-
-    Attributes:
-        row: number of the tensor's row.
-        axis: number of the axis.
-        label: label of the axis in the layout, as `C`; empty if unknown.
-        extent: extent of the axis.
-        width: number of indices per slice; the last slice may have fewer.
-        sampled_share: share of the elements that was examined.
-        errors: root mean square of the finite errors of each slice.
-        largest: maximum of the finite errors of each slice.
-        not_finite: number of errors of each slice that are not finite.
-    """
-
-    row: int
-    axis: int
-    label: str
-    extent: int
-    width: int
-    sampled_share: float
-    errors: tuple[float, ...]
-    largest: tuple[float, ...]
-    not_finite: tuple[int, ...]
 
 
 class Side(Struct, frozen=True):
@@ -309,3 +351,23 @@ class Comparison(Struct, frozen=True):
     def units(self) -> tuple[Unit, ...]:
         """The units of graph mode, in the order of the rows."""
         return tuple(dict.fromkeys(row.unit for row in self.rows if row.unit is not None))
+
+
+def next_command(comparison: Comparison, finding: Finding) -> str:
+    """Return the shell command that shows the details of a finding."""
+    import shlex
+
+    words = ["opdiff", "op", finding.tensor, comparison.target.path, comparison.golden.path]
+    if comparison.mode is Mode.GRAPH:
+        words += ["--mode", "torchair", *(_unit_options(finding.units[0]) if finding.units else ())]
+    return shlex.join([*words, *_input_options(comparison.extra_inputs)])
+
+
+def _unit_options(unit: Unit) -> list[str]:
+    numbers = (("--rank", unit.rank), ("--token", unit.token), ("--graph", unit.graph))
+    return [word for option, number in numbers if number is not None for word in (option, str(number))]
+
+
+def _input_options(given: ExtraInputs) -> list[str]:
+    options = zip(("--rules", "-cfr", "-qfr", "--pairs", "-c"), structs.astuple(given), strict=True)
+    return [word for option, path in options if path for word in (option, path)]

@@ -68,7 +68,8 @@ class DType(Struct, frozen=True, cache_hash=True):
     @property
     def is_native(self) -> bool:
         """Whether stored codes are NumPy numbers, which need no decoding."""
-        return self.bits >= 8 and _NATIVE.get(self.storage[1:]) == self.decoded
+        plain = BY_NAME.get(self.decoded)
+        return plain is not None and plain.storage == self.storage and self.bits >= 8 and self.kind is not Kind.BOOL
 
     def nbytes(self, count: int) -> int:
         """Return the size of `count` elements in bytes, rounded up."""
@@ -86,18 +87,6 @@ class DType(Struct, frozen=True, cache_hash=True):
 
 def _from_table(name: str) -> DType:
     return BY_NAME[name]
-
-
-_NATIVE = {
-    f"{character}{nbytes}": f"{kind}{8 * nbytes}"
-    for character, kind, sizes in (
-        ("f", "float", (2, 4, 8)),
-        ("i", "int", (1, 2, 4, 8)),
-        ("u", "uint", (1, 2, 4, 8)),
-        ("c", "complex", (8, 16)),
-    )
-    for nbytes in sizes
-}
 
 
 def _plain(name: str, kind: Kind, storage: str) -> DType:

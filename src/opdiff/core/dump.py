@@ -13,9 +13,9 @@ from opdiff.core.tensor import Slot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from opdiff.core.metrics import TensorStats
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor, TensorKey
-    from opdiff.core.tensor_stats import TensorStats
 
 
 class Unit(Struct, frozen=True):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import Struct
 
-from opdiff.core.explanation import Explanation
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import Reason
 
@@ -21,6 +22,44 @@ class ErrorPattern(Struct, frozen=True):
     kind: ErrorKind
     reason: Reason
     rest: float
+
+
+class ExplanationKind(StrEnum):
+    """Kinds of explanation; see docs/explanations.md."""
+
+    AXIS_ORDER = "axis order"
+    LAYOUT = "layout"
+    CHANNEL_ORDER = "channel order"
+    REVERSED_AXIS = "reversed axis"
+    BYTE_ORDER = "byte order"
+    INPUT_ORDER = "input order"
+    OTHER_TENSOR = "other tensor"
+    UNKNOWN_ORDER = "unknown order"
+
+
+class Explanation(Struct, frozen=True):
+    """An explanation for right values in the wrong order, and the evidence for it.
+
+    Attributes:
+        kind: kind of explanation.
+        reason: the explanation as a sentence.
+        before: relative Euclidean distance between target and golden.
+        after: the distance that remains under this explanation.
+        examined: number of elements that both distances are measured on.
+        total: number of elements of the tensor.
+    """
+
+    kind: ExplanationKind
+    reason: Reason
+    before: float
+    after: float
+    examined: int
+    total: int
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether only a part of the elements was examined."""
+        return self.examined < self.total
 
 
 class ErrorFacts(Struct, frozen=True):
@@ -56,3 +95,29 @@ class ErrorFacts(Struct, frozen=True):
     patterns: tuple[ErrorPattern, ...] = ()
     is_sample: bool = False
     explanations: tuple[Explanation, ...] = ()
+
+
+class Profile(Struct, frozen=True):
+    """Errors of a bad tensor along one of its axes, one number per slice.
+
+    Attributes:
+        row: number of the tensor's row.
+        axis: number of the axis.
+        label: label of the axis in the layout, as `C`; empty if unknown.
+        extent: extent of the axis.
+        width: number of indices per slice; the last slice may have fewer.
+        sampled_share: share of the elements that was examined.
+        errors: root mean square of the finite errors of each slice.
+        largest: maximum of the finite errors of each slice.
+        not_finite: number of errors of each slice that are not finite.
+    """
+
+    row: int
+    axis: int
+    label: str
+    extent: int
+    width: int
+    sampled_share: float
+    errors: tuple[float, ...]
+    largest: tuple[float, ...]
+    not_finite: tuple[int, ...]

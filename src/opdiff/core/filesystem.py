@@ -1,25 +1,30 @@
-"""Questions about paths, which are those of this machine or URLs of remote files.
+"""Questions about paths, and opening of input files; paths are those of this machine or URLs of remote files.
 
-Named after the functions of `os` and `os.path`. For URLs they raise an InputError if the server cannot be asked.
+Questions are named after the functions of `os` and `os.path`. For URLs they raise an InputError if the server cannot be
+asked. Input files are regular ones, opened without blocking.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import stat
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import own_path
-from opdiff.core.remote.urls import is_remote
+from opdiff.core.remote.urls import is_remote, own_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from io import BufferedReader
 
     from opdiff.core.remote.listing import Item
 
 Thing = TypeVar("Thing")
 
+_WHOLE_NUMBER = re.compile(r"([0-9]+)")
 # Items whose files are read ahead at once.
 _FILES_AHEAD = 512
 
@@ -154,24 +159,27 @@ def walk_names(path: str) -> Iterator[str]:
         yield from (item.name for item in items if not item.is_dir(follow_symlinks=False))
 
 
+def natural_key(name: str) -> list[int | str]:
+    """Return a sort key by which step 9 comes before step 10."""
+    # Strings and numbers alternate, so that only items of one type are compared.
+    parts: list[int | str] = [*_WHOLE_NUMBER.split(name)]
+    parts[1::2] = map(int, parts[1::2])
+    return parts
+
+
 def read_ahead(items: Sequence[Thing], paths_of: Callable[[Thing], Iterable[str]]) -> Iterator[Thing]:
     """Yield items of one store; before, the first bytes of their remote files are read in parallel."""
     if not is_remote(own_path(next((path for item in items for path in paths_of(item)), ""))):
         yield from items
         return
-    for start in range(0, len(items), _FILES_AHEAD):
-        some = items[start : start + _FILES_AHEAD]
-        _preload([path for item in some for path in paths_of(item)])
-        yield from some
-
-
-def _preload(remote: Sequence[str]) -> None:
-    if not remote:
-        return
     from opdiff.core.remote.stores import store_of
 
-    for store in {store_of(path) for path in remote}:
-        store.preload(path for path in remote if store_of(path) is store)
+    for start in range(0, len(items), _FILES_AHEAD):
+        some = items[start : start + _FILES_AHEAD]
+        paths = [path for item in some for path in paths_of(item)]
+        for store in {store_of(path) for path in paths}:
+            store.preload(path for path in paths if store_of(path) is store)
+        yield from some
 
 
 def start_run(paths: Iterable[str], cache: str = "", memory: int = 0) -> None:
@@ -195,3 +203,55 @@ def _find(path: str) -> Item | None:
         return store_of(path).find(path.rstrip("/"))
     except OSError as error:
         raise InputError(path, because("core.cannot_reach", error=error.strerror)) from error
+
+
+# Input files
+
+
+def regular_file(path: str, flags: int = os.O_RDONLY) -> int:
+    """Return the descriptor of a regular file; usable as the `opener` of `open`.
+
+    Raises:
+        OSError: the file cannot be opened, or is a directory, a pipe, a socket or a device.
+    """
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def open_input(path: str) -> BufferedReader:
+    """Open a regular file of this machine, or a remote one, for reading.
+
+    Raises:
+        OSError: the file cannot be opened, or is not a regular one.
+    """
+    if is_remote(path):
+        from opdiff.core.remote.stores import open_remote
+
+        return open_remote(path)
+    return open(path, "rb", opener=regular_file)
+
+
+def size_of(file: BufferedReader) -> int:
+    """Return the size of an open file in bytes; its position is then at the start."""
+    nbytes = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return nbytes
+
+
+def read_input(path: str, limit: int) -> bytes:
+    """Return the content of a regular file of at most `limit` bytes.
+
+    Raises:
+        OSError: the file cannot be read, is not a regular one, or is larger.
+    """
+    with open_input(path) as file:
+        nbytes = size_of(file)
+        if nbytes > limit:
+            raise OSError(errno.EFBIG, f"{nbytes} bytes are more than the limit of {limit}", path)
+        return file.read(nbytes)

@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
 
+QUANTIZING_TYPES = frozenset({"AscendQuant", "AscendQuantV2", "AscendWeightQuant"})
+DEQUANTIZING_TYPES = frozenset({"AscendDequant", "AscendDequantS16", "AscendAntiQuant", "AscendAntiQuantV2"})
+REQUANTIZING_TYPES = frozenset({"AscendRequant", "AscendRequantS16"})
+"""Types with quantized inputs and outputs."""
+
+QUANTIZATION_TYPES = QUANTIZING_TYPES | DEQUANTIZING_TYPES | REQUANTIZING_TYPES
+
 _MAX_INDEX_DIGITS = 9
 
 

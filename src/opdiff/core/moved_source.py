@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.errors import DumpError
-from opdiff.core.remote.hosts import host_of, own_path
+from opdiff.core.remote.urls import host_of, own_path
 from opdiff.core.source import FileRange, JoinedSlices, ZipMember, codes_from_bytes
 
 if TYPE_CHECKING:

@@ -7,16 +7,20 @@ Values are small, frozen and picklable. No tensor has been read yet; those of a 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.tensor import Declared
+from opdiff.core.tensor import Declared, Slot, TensorKey
 
 if TYPE_CHECKING:
     from opdiff.core.dump import SideTensor, Unit
     from opdiff.core.reasons import Reason
-    from opdiff.core.tensor import Tensor, TensorKey
+    from opdiff.core.tensor import Tensor
+
+# A tensor as users write it.
+_KEY = r"(.+?)(?::(input|output):([0-9]{1,9}))?"
 
 
 class OpLabel(Struct, frozen=True, gc=False, array_like=True):
@@ -118,3 +122,20 @@ class Unpaired(Struct, frozen=True, gc=False):
 
 
 PairingResult = Pairing | Unpaired
+
+
+class ManualPair(Struct, frozen=True):
+    """A pair that the user declares, and the layout of its golden array; empty if that is not declared."""
+
+    target: TensorKey
+    golden: TensorKey
+    layout: str = ""
+
+
+def parse_key(text: str) -> TensorKey:
+    """Parse `operator:output:0`, `operator:input:1`, or `operator` for its output 0."""
+    match = re.fullmatch(_KEY, text)
+    if match is None:
+        return TensorKey(text, Slot.OUTPUT, 0)
+    name, slot, index = match.groups()
+    return TensorKey(name, Slot(slot or "output"), int(index or 0))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from opdiff.core.errors import DumpError, ElementError
-from opdiff.core.input_file import open_input, regular_file
+from opdiff.core.filesystem import open_input, regular_file
 from opdiff.core.reasons import because
 from opdiff.core.remote.urls import is_remote
 

@@ -74,7 +74,7 @@ class SplitAxis(NamedTuple):
 
 
 class StridedView:
-    """Array-like view of a tensor without data."""
+    """Array-like view of a tensor without data: of contiguous elements unless its axes are given."""
 
     __slots__ = ("_axes", "_fortran_order", "ndim", "shape", "size")
 
@@ -84,11 +84,6 @@ class StridedView:
         self.size = prod(shape)
         self._axes = axes
         self._fortran_order = fortran_order
-
-    @classmethod
-    def of(cls, shape: Shape, *, fortran_order: bool = False) -> StridedView:
-        """Return a view of contiguous elements in row-major or Fortran order."""
-        return cls(shape, fortran_order=fortran_order)
 
     @property
     def axes(self) -> Sequence[Axis]:
@@ -141,7 +136,7 @@ class StridedView:
         """
         if self._axes is None and not self._fortran_order:
             return True
-        return self.split_axes() == StridedView.of(self.shape).split_axes()
+        return self.split_axes() == StridedView(self.shape).split_axes()
 
     def split_axes(self) -> tuple[SplitAxis, ...]:
         """Return the axes with at most two strides each.

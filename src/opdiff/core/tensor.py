@@ -16,6 +16,20 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
+# In the order of their numbers in dump headers; `align` implements them.
+_LAYOUTS = (
+    "NCHW", "NHWC", "ND", "NC1HWC0", "FRACTAL_Z", "NC1C0HWPAD", "NHWC1C0", "FSR_NCHW", "FRACTAL_DECONV", "C1HWNC0",
+    "FRACTAL_DECONV_TRANSPOSE", "FRACTAL_DECONV_SP_STRIDE_TRANS", "NC1HWC0_C04", "FRACTAL_Z_C04", "CHWN",
+    "DECONV_SP_STRIDE8_TRANS", "HWCN", "NC1KHKWHWC0", "BN_WEIGHT", "FILTER_HWCK", "LOOKUP_LOOKUPS", "LOOKUP_KEYS",
+    "LOOKUP_VALUE", "LOOKUP_OUTPUT", "LOOKUP_HITS", "C1HWNCoC0", "MD", "NDHWC", "FRACTAL_ZZ", "FRACTAL_NZ", "NCDHW",
+    "DHWCN", "NDC1HWC0", "FRACTAL_Z_3D", "CN", "NC", "DHWNC", "FRACTAL_Z_3D_TRANSPOSE", "FRACTAL_ZN_LSTM",
+    "FRACTAL_Z_G", "RESERVED", "ALL", "NULL", "ND_RNN_BIAS", "FRACTAL_ZN_RNN", "YUV", "YUV_A", "NCL",
+    "FRACTAL_Z_WINO", "C1HWC0",
+)  # fmt: skip
+
+LAYOUT_NAMES: dict[int, str] = dict(enumerate(_LAYOUTS)) | {255: "MAX"}
+LAYOUT_NUMBERS: dict[str, int] = {name: number for number, name in LAYOUT_NAMES.items()}
+
 # Characters that writers of dump files replace in operator names.
 _REPLACED_IN_FILE_NAMES = str.maketrans("/\\. ", "____")
 
@@ -23,6 +37,18 @@ _REPLACED_IN_FILE_NAMES = str.maketrans("/\\. ", "____")
 def file_safe_name(name: str) -> str:
     """Return an operator's name as it is written in file names."""
     return name if name.isidentifier() else name.translate(_REPLACED_IN_FILE_NAMES)
+
+
+def _layout_name(number: int) -> str:
+    """Return the name of a layout; `FORMAT_` and the number if it is unknown."""
+    return LAYOUT_NAMES.get(number) or f"FORMAT_{number}"
+
+
+def parse_format_word(word: int) -> tuple[str, int]:
+    """Return layout name (bits 0 to 7) and group count (bits 8 to 23) of a format word."""
+    if 0 <= word <= 0xFF:
+        return _layout_name(word), 1
+    return _layout_name(word & 0xFF), max(word >> 8 & 0xFFFF, 1)
 
 
 def coordinates(index: int, shape: Shape) -> Shape:

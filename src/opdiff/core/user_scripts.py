@@ -10,7 +10,7 @@ from importlib.util import module_from_spec, spec_from_loader
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import PluginError
-from opdiff.core.input_file import regular_file
+from opdiff.core.filesystem import regular_file
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, st
 from msgspec.structs import replace
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import regular_file
+from opdiff.core.filesystem import regular_file
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:

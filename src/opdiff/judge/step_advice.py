@@ -6,8 +6,8 @@ from functools import reduce
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.comparison import next_command
 from opdiff.core.judgement import MIN_COVERAGE, Agreement, ErrorKind, Origin
-from opdiff.core.next_command import next_command
 from opdiff.core.reasons import Reason, because
 from opdiff.core.stages import Change, Loss
 from opdiff.judge.advice import fault_sentence, remedy_sentence

@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import inf, ldexp, log, nan, sqrt
 from typing import TYPE_CHECKING
 
-from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics
+from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, TensorStats
 from opdiff.core.reasons import because
-from opdiff.core.tensor_stats import TensorStats
 from opdiff.measure.sums import GRAPH_ZERO_THRESHOLD, scaled
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind, largest_finite
 from opdiff.core.errors import ElementError
+from opdiff.core.metrics import TensorStats
 from opdiff.core.reasons import because
-from opdiff.core.tensor_stats import TensorStats
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

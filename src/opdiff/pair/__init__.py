@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
-    from opdiff.core.manual_pair import ManualPair
-    from opdiff.core.pairing import PairingResult
+    from opdiff.core.pairing import ManualPair, PairingResult
     from opdiff.pair.golden import GoldenSide
     from opdiff.pair.selection import Selection
 

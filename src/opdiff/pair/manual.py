@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from opdiff.core.dump import DumpedOp
-    from opdiff.core.manual_pair import ManualPair
-    from opdiff.core.pairing import PairingResult
+    from opdiff.core.pairing import ManualPair, PairingResult
     from opdiff.core.tensor import Tensor
     from opdiff.pair.dump_index import DumpIndex
 

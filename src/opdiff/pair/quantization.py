@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from opdiff.core.graph import OutputDesc, parse_input
-from opdiff.core.quantizing_types import DEQUANTIZING_TYPES, QUANTIZING_TYPES
+from opdiff.core.graph import DEQUANTIZING_TYPES, QUANTIZING_TYPES, OutputDesc, parse_input
 from opdiff.pair.groups import group_key, index_groups
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.natural_order import natural_key
+from opdiff.core.filesystem import natural_key
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:

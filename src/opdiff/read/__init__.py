@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import own_path
-from opdiff.core.remote.urls import is_remote
+from opdiff.core.remote.urls import is_remote, own_path
 from opdiff.read.ascend import read_ascend
 from opdiff.read.filename import parse_dump_name
 from opdiff.read.nano import is_nano, read_nano

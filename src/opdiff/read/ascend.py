@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from opdiff.core import dtypes
-from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
 from opdiff.core.source import MAX_RANK, FileRange
-from opdiff.core.tensor import Blob, Container, OpDump, Slot, Tensor, TensorSpec
+from opdiff.core.tensor import Blob, Container, OpDump, Slot, Tensor, TensorSpec, parse_format_word
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import UNKNOWN_FIELD, Field, Message, Type
 
@@ -212,7 +211,7 @@ def _tensor(item: dict[str, Any], source: FileRange) -> Tensor:
     get = item.get
     number = get("data_type", 0)
     dtype = dtypes.BY_NUMBER.get(number) or dtypes.unknown(number)
-    layout, groups = layouts.parse_format_word(get("format", 0))
+    layout, groups = parse_format_word(get("format", 0))
     # Tensors of the undefined type are shown as bytes.
     shape = (source.nbytes,) if dtype is dtypes.UNDEFINED else _dims(get("shape"))
     groups = max(get("sub_format", 0), groups)

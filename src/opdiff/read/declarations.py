@@ -27,10 +27,10 @@ from msgspec import Struct
 
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import read_input
-from opdiff.core.manual_pair import ManualPair, parse_key
+from opdiff.core.filesystem import read_input
+from opdiff.core.pairing import ManualPair, parse_key
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import host_url
+from opdiff.core.remote.urls import host_url
 from opdiff.core.shards import ShardRules
 
 if TYPE_CHECKING:

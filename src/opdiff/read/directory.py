@@ -18,8 +18,7 @@ from msgspec import Struct, field
 from opdiff.core import filesystem
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import open_input
-from opdiff.core.natural_order import natural_key
+from opdiff.core.filesystem import natural_key, open_input
 from opdiff.core.reasons import because
 from opdiff.read.filename import COMPANIONS, DumpName, FileName, FxName, is_hashed, parse_name
 

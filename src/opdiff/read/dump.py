@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from opdiff.core import filesystem
 from opdiff.core.dump import Dump, DumpedOp, DumpKind, SkippedPath
 from opdiff.core.errors import DumpError, InputError
-from opdiff.core.quantizing_types import QUANTIZATION_TYPES
+from opdiff.core.graph import QUANTIZATION_TYPES
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator

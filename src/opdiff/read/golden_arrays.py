@@ -17,7 +17,7 @@ from msgspec import Struct
 from opdiff.core import filesystem
 from opdiff.core.dump import Dump, DumpedOp, DumpKind
 from opdiff.core.errors import DumpError, InputError
-from opdiff.core.natural_order import natural_key
+from opdiff.core.filesystem import natural_key
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import file_safe_name
 from opdiff.read import read_operator

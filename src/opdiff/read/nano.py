@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core import dtypes
-from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
 from opdiff.core.source import FileRange
-from opdiff.core.tensor import Container, OpDump, Slot, Tensor, TensorSpec
+from opdiff.core.tensor import Container, OpDump, Slot, Tensor, TensorSpec, parse_format_word
 from opdiff.read.ascend import MAX_HEADER
 from opdiff.read.cursor import Cursor
 
@@ -75,7 +74,7 @@ def _peek(cursor: Cursor) -> int:
 
 def _record(section: Cursor, slot: Slot, start: int) -> Tensor:
     number = section.i32("data_type")
-    layout, groups = layouts.parse_format_word(section.i32("format"))
+    layout, groups = parse_format_word(section.i32("format"))
     section.skip(4 if slot is Slot.INPUT else 16, "address_type")
     address = section.u64("address")
     section.skip(8, "offset")

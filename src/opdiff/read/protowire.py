@@ -7,17 +7,18 @@ anomalies of the cursor: unknown ones, known ones with another wire type, and si
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
 from opdiff.core.errors import DumpError
-from opdiff.core.native import NATIVE
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
     from typing import Any
 
     from opdiff._native import Table
@@ -33,6 +34,23 @@ _MAX_ITEMS = 1 << 16
 _MAX_STRING_NBYTES = 16 << 20
 _MAX_ANOMALIES = 100
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
+# Equal to `version` in `native/python/wire.cpp`; both change with the interface of the module.
+_NATIVE_VERSION = 4
+
+
+def _load_native() -> ModuleType | None:
+    if os.environ.get("OPDIFF_KERNEL") == "numpy":
+        return None
+    try:
+        from opdiff import _native as module
+    except ImportError:
+        return None
+    # The module may have been built from other sources.
+    return module if getattr(module, "VERSION", 0) == _NATIVE_VERSION else None
+
+
+NATIVE = _load_native()
+"""The extension module; `None` if no matching one was built or `OPDIFF_KERNEL=numpy` is set."""
 
 
 class Type(StrEnum):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.input_file import open_input
+from opdiff.core.filesystem import open_input
 from opdiff.core.source import FileRange
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import os
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
-from opdiff.core.input_file import open_input
+from opdiff.core.filesystem import open_input
+from opdiff.core.metrics import TensorStats
 from opdiff.core.reasons import because
 from opdiff.core.source import MAX_RANK
 from opdiff.core.tensor import Slot
-from opdiff.core.tensor_stats import TensorStats
 from opdiff.read import read_operator
 
 if TYPE_CHECKING:

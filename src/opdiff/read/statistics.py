@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.errors import DumpError
-from opdiff.core.input_file import open_input
+from opdiff.core.filesystem import open_input
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import Mode
 from opdiff.core.dump import Unit
-from opdiff.core.metrics import DocumentedMetrics, Metrics
+from opdiff.core.metrics import STATISTICS, DocumentedMetrics, Metrics, TensorStats
 from opdiff.core.reasons import render, render_all
 from opdiff.core.row_store import custom_names
-from opdiff.core.tensor_stats import STATISTICS, TensorStats
 from opdiff.report.cells import shape_text
 from opdiff.report.offline_table import reason_text
 from opdiff.report.parts import field_columns, map_distinct, part_reference

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 
 from opdiff.core.comparison import DataMode
-from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics
+from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, TensorStats, differences
 from opdiff.core.reasons import render, render_all
 from opdiff.core.row_store import runs_of
-from opdiff.core.tensor_stats import TensorStats, differences
 from opdiff.report.cells import csv_lines, full_numbers, title_line
 from opdiff.report.parts import PartWriter, field_columns
 from opdiff.report.table import Columns, JudgedRow, JudgedRows, Table

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core.comparison import listed_row
 from opdiff.core.dump import DumpKind
 from opdiff.core.reasons import Language, render, render_all
 from opdiff.core.row_store import custom_names
-from opdiff.core.rows import listed_row
 from opdiff.core.tensor import coordinates
 from opdiff.report.cells import NOT_GIVEN, columns_of_rows, shape_text, short_numbers, write_table
 from opdiff.report.table import Columns, JudgedRow, Table

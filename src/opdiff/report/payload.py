@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from opdiff.core.comparison import Mode
+from opdiff.core.comparison import Mode, next_command
 from opdiff.core.judgement import LEVELS, Agreement, Level, Outcome
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
-from opdiff.core.next_command import next_command
 from opdiff.core.pictures import MAX_CODE
 from opdiff.core.reasons import because
 from opdiff.report.packing import Packer
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from opdiff.core.comparison import Comparison, GraphNode, ModelGraph, Profile, Side
+    from opdiff.core.comparison import Comparison, GraphNode, ModelGraph, Side
     from opdiff.core.dump import Unit
-    from opdiff.core.error_facts import ErrorFacts
+    from opdiff.core.error_facts import ErrorFacts, Profile
     from opdiff.core.judgement import Finding, Judgement
     from opdiff.core.pictures import Frame, TensorPicture
     from opdiff.core.reasons import Reason

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from opdiff.core.comparison import DataMode
-from opdiff.core.metrics import DocumentedMetrics
+from opdiff.core.metrics import DocumentedMetrics, differences
 from opdiff.core.reasons import quoted
-from opdiff.core.tensor_stats import differences
 from opdiff.report.offline_table import reservations
 from opdiff.report.page_text import page_text
 from opdiff.report.parts import map_distinct
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Row
     from opdiff.core.judgement import DocumentedResult, Verdict
+    from opdiff.core.metrics import TensorStats
     from opdiff.core.reasons import Reason
-    from opdiff.core.tensor_stats import TensorStats
     from opdiff.report.packing import Packer
     from opdiff.report.parts import RowPart
 

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from opdiff.core.atomic_file import copy_bytes, open_atomic
 from opdiff.core.comparison import STORED_AS_ARRAYS, Comparison, ModelGraph, Row
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import read_input, regular_file
+from opdiff.core.filesystem import read_input, regular_file
 from opdiff.core.judgement import DocumentedResult, Verdict
 from opdiff.core.pictures import TensorPicture
 from opdiff.core.reasons import Reason, because, render

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -80,8 +81,6 @@ def run(work: Work[Job, Result], jobs: Sequence[Job], workers: int = 0) -> Itera
         return run_serial(work.function, jobs)
     threads_suffice = work.releases_gil and nbytes / len(jobs) >= _MIN_THREAD_JOB_BYTES and not work.needs_process
     if work.in_process or threads_suffice:
-        from opdiff.run.threads import run_threads
-
         return run_threads(work.function, jobs, count)
     from opdiff.run.processes import run_processes
 
@@ -91,6 +90,28 @@ def run(work: Work[Job, Result], jobs: Sequence[Job], workers: int = 0) -> Itera
 def run_serial(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
     """Yield each job and its result, in order."""
     return ((job, function(job)) for job in jobs)
+
+
+def run_threads(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Result]]:
+    """Yield each job and its result as it is completed; for large files, most of whose work needs no interpreter lock.
+
+    After an interrupt no further jobs are started; the results of the running ones are still yielded.
+    """
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    pool = ThreadPoolExecutor(workers)
+    pending: dict[Future[Result], Job] = {}
+    try:
+        for job in jobs:
+            pending[pool.submit(function, job)] = job
+        for future in as_completed(pending):
+            yield pending.pop(future), future.result()
+    except KeyboardInterrupt:
+        pool.shutdown(cancel_futures=True)
+        yield from ((job, future.result()) for future, job in pending.items() if not future.cancelled())
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def map_jobs(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterator[Result]:

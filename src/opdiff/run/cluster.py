@@ -10,30 +10,41 @@ job that still fails has the reason of the failure as its result.
 
 from __future__ import annotations
 
+import time
 from collections import deque
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 
-from opdiff.run.batches import make_batches
-from opdiff.run.mapped_job import MappedJob
-from opdiff.run.task_round import WORKER_DIED, Batch, Round
-from opdiff.run.worker_task import Each, Task
-from opdiff.run.workers import Workers
+from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
+from opdiff.run.task_round import MAX_COPIES, WORKER_DIED, Batch, Round, overdue_after
+from opdiff.run.worker_task import Each, Task, run_task
+from opdiff.run.workers import SECONDS_PER_LOOK, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-    from distributed import Client
+    from distributed import Client, Future
 
     from opdiff.core.reasons import Reason
     from opdiff.run.task_round import BatchWork, Unread
+    from opdiff.run.worker_task import TaskResults
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 Key = TypeVar("Key")
 
+# A task of this size takes tenths of a second. The scheduler needs about two milliseconds for a task.
+MAX_BATCH_BYTES = 256 << 20
+MAX_BATCH_JOBS = 2000
+# Below this size, dividing tasks costs more time than it saves.
+_MIN_BATCH_BYTES = 16 << 20
+_MIN_BATCH_JOBS = 25
+# Batches for each thread, so that all threads end at about the same time.
+_BATCHES_PER_THREAD = 4
 # Results of `map` that may be there before they are needed, for each thread.
 _RESULTS_AHEAD_PER_THREAD = 2
 
@@ -112,7 +123,7 @@ class Cluster:
             InputError: workers died, or the host or the scheduler is gone.
         """
         self._workers.look()
-        ahead: deque[MappedJob[Job, Result]] = deque()
+        ahead: deque[_MappedJob[Job, Result]] = deque()
         waiting = iter(jobs)
         slowest_s = 0.0
         try:
@@ -120,7 +131,7 @@ class Cluster:
                 window = max(_RESULTS_AHEAD_PER_THREAD * self._workers.threads(), 1)
                 for job in waiting:
                     task = Task.of((job,), self._workers.sender, host(job))
-                    ahead.append(MappedJob(self._client, self._workers, task, Each(function)))
+                    ahead.append(_MappedJob(self._client, self._workers, task, Each(function)))
                     if len(ahead) >= window:
                         break
                 if not ahead:
@@ -139,6 +150,120 @@ class Cluster:
         return result
 
 
+class _MappedJob(Generic[Job, Result]):
+    """A job that was submitted.
+
+    Attributes:
+        futures: those of its copies; the first result counts. Empty if its host has no worker now.
+    """
+
+    def __init__(self, client: Client, workers: Workers, task: Task[Job], function: Each[Job, Result]) -> None:
+        self._client, self._workers, self._task, self._function = client, workers, task, function
+        # Workers with other software, and those that take too long.
+        self._avoided: set[str] = set()
+        self.futures: list[Future[TaskResults[Result]]] = []
+        self._submit()
+
+    @property
+    def seconds(self) -> float:
+        """Time since the last copy was submitted."""
+        return time.monotonic() - self._submitted_at
+
+    def _submit(self) -> None:
+        """Submit a copy, unless there is no worker for it now."""
+        is_limited = bool(self._task.host or self._avoided)
+        self._allowed = sorted(self._others()) if is_limited else []
+        self._submitted_at = time.monotonic()
+        if self._allowed or not is_limited:
+            workers = self._allowed or None
+            future = self._client.submit(run_task, self._task, self._function, pure=False, workers=workers)
+            self.futures.append(future)
+
+    def _others(self) -> set[str]:
+        return {*self._workers.addresses(self._task.host)} - self._avoided
+
+    def wait(self, slowest_s: float) -> Result:
+        """Return the result; the slowest job before took `slowest_s`.
+
+        Raises:
+            InputError: workers died, no worker has the same software, or the host or the scheduler is gone.
+        """
+        from distributed import KilledWorker
+
+        while True:
+            try:
+                found = self._wait_a_second()
+            except KilledWorker as error:
+                times, worker = error.allowed_failures + 1, error.last_worker.address
+                raise InputError(worker, because(WORKER_DIED, times=times, worker=worker)) from error
+            except CancelledError as error:
+                raise InputError("cluster", because("run.scheduler_lost")) from error
+            if found is None:
+                self._check_workers()
+                self._check_time(slowest_s)
+            elif found.refusal is None:
+                return found.values[0]
+            else:
+                self._submit_elsewhere(found.worker, found.refusal)
+
+    def _wait_a_second(self) -> TaskResults[Result] | None:
+        if not self.futures:
+            time.sleep(SECONDS_PER_LOOK)
+        for future in self.futures:
+            try:
+                found: TaskResults[Result] = future.result(timeout=SECONDS_PER_LOOK / len(self.futures))
+            except TimeoutError:
+                continue
+            self.futures.remove(future)
+            # Otherwise the worker keeps the result until the garbage collector runs here.
+            future.release()
+            self._cancel()
+            return found
+        return None
+
+    def _cancel(self) -> None:
+        for future in self.futures:
+            future.cancel(force=True)
+        self.futures.clear()
+
+    def _submit_elsewhere(self, worker: str, refusal: Reason) -> None:
+        """Submit the job to other workers than one that refused it.
+
+        Raises:
+            InputError: there is no other one.
+        """
+        self._avoided.add(worker)
+        self._submit()
+        if not self.futures:
+            raise InputError("cluster", refusal)
+
+    def _check_workers(self) -> None:
+        """Submit the job again if its workers were replaced by others of the same host.
+
+        Raises:
+            InputError: the host or the scheduler is gone.
+        """
+        host = self._task.host
+        self._workers.look()
+        problem = self._workers.obstacle(host)
+        if problem is not None:
+            raise InputError(host or "cluster", problem)
+        there = self._others()
+        if (host or self._avoided) and there and not there & set(self._allowed):
+            self._cancel()
+            self._submit()
+
+    def _check_time(self, slowest_s: float) -> None:
+        """Submit a copy to another worker if the job takes too long; wait on if there is none."""
+        if not 0 < len(self.futures) < MAX_COPIES or self.seconds <= overdue_after(slowest_s):
+            return
+        holders = self._workers.by_task()
+        busy = {holders[future.key] for future in self.futures if future.key in holders}
+        if self._others() - busy:
+            self._avoided |= busy
+            self._submit()
+
+
 class _Call(Struct, Generic[Result], frozen=True):
     """A function of several arguments as a function of one job."""
 
@@ -154,3 +279,27 @@ def _grouped(items: Iterable[Job], key: Callable[[Job], Key]) -> dict[Key, list[
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
+
+
+def make_batches(jobs: Sequence[Job], nbytes: Callable[[Job], int], threads: int) -> list[tuple[Job, ...]]:
+    """Return batches of neighbouring jobs, batches with most data first. A large job has a batch of its own."""
+    share = max(_BATCHES_PER_THREAD * threads, 1)
+    max_bytes = min(max(sum(map(nbytes, jobs)) // share, _MIN_BATCH_BYTES), MAX_BATCH_BYTES)
+    max_jobs = min(max(len(jobs) // share, _MIN_BATCH_JOBS), MAX_BATCH_JOBS)
+    batches = list(_divide(jobs, nbytes, max_bytes, max_jobs))
+    return sorted(batches, key=lambda batch: -sum(map(nbytes, batch)))
+
+
+def _divide(
+    jobs: Sequence[Job], nbytes: Callable[[Job], int], max_bytes: int, max_jobs: int
+) -> Iterator[tuple[Job, ...]]:
+    batch: list[Job] = []
+    size = 0
+    for job in jobs:
+        if batch and (size + nbytes(job) > max_bytes or len(batch) >= max_jobs):
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(job)
+        size += nbytes(job)
+    if batch:
+        yield tuple(batch)

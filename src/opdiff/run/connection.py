@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import reachable_hosts
+from opdiff.core.remote.urls import reachable_hosts
 from opdiff.run.cluster import Cluster
 from opdiff.run.worker_task import software_versions, version_differences
 
@@ -38,7 +38,9 @@ _LOCAL_SETTINGS: dict[str, object] = {
 
 
 @contextmanager
-def open_cluster(address: str, config: str, on_workers: Callable[[int], None]) -> Iterator[Cluster]:
+def open_cluster(
+    address: str, config: str = "", on_workers: Callable[[int], None] = lambda _count: None
+) -> Iterator[Cluster]:
     """Connect to a cluster, and disconnect at the end; workers that were started for this connection end, too.
 
     While connected, this process can read files of the hosts of the cluster.
@@ -116,7 +118,7 @@ def _local_workers(count: int) -> LocalCluster:
             security=Security.temporary(),
             silence_logs=logging.CRITICAL,
             scheduler_kwargs={"allowed_failures": 1, "dashboard": False, "dashboard_address": "127.0.0.1:0"},
-            preload="opdiff.run.local_worker",
+            preload="opdiff.run.worker_task",
             # Modules are not imported from the current folder, where dumps of others may be.
             env={"PYTHONSAFEPATH": "1"},
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
 import zlib
 from functools import cache
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 from msgspec import Struct, field
 
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import add_own_host
+from opdiff.core.remote.urls import own_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -91,8 +92,8 @@ class Each(Struct, Generic[Job, Result], frozen=True):
     function: Callable[[Job], Result]
 
     def __call__(self, jobs: Sequence[Job]) -> list[Result]:
-        """Return the results of the jobs, in order."""
-        return [self.function(job) for job in jobs]
+        """Return the results of the jobs, in order; after an interrupt no further jobs are done."""
+        return [self.function(job) for job in uncancelled(jobs)]
 
 
 def pack_function(function: Callable[[Sequence[Job]], Sequence[Result]]) -> bytes:
@@ -175,10 +176,18 @@ def _is_cancelled() -> bool:
 def _prepare(task: Task[Job]) -> None:
     """Forget what is known of remote files if this is the first task of a run, and note the name of the host."""
     if task.host:
-        add_own_host(task.host)
+        own_hosts.add(task.host)
     if _current_run[0] != task.sender.run:
         _current_run[0] = task.sender.run
         if "opdiff.core.remote.stores" in sys.modules:
             from opdiff.core.remote.stores import start_run
 
             start_run()
+
+
+def dask_setup(_worker: object) -> None:
+    """Set up a worker that was started for one run; dask calls it in the worker's process.
+
+    Interrupts are ignored, because the parent handles them: it cancels tasks and ends the worker.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

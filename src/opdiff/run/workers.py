@@ -98,8 +98,9 @@ class Workers:
         if self.threads(host):
             self._seen_at[host] = now
         elif now - self._seen_at.setdefault(host, now) > _MAX_SECONDS_WITHOUT_WORKERS:
-            seconds = _MAX_SECONDS_WITHOUT_WORKERS
-            return because("run.no_workers_of_host", host=host, seconds=seconds) if host else _no_workers(seconds)
+            if host:
+                return because("run.no_workers_of_host", host=host, seconds=_MAX_SECONDS_WITHOUT_WORKERS)
+            return because("run.no_workers", seconds=_MAX_SECONDS_WITHOUT_WORKERS)
         return None
 
     def _find(self) -> tuple[WorkerInfo, ...]:
@@ -112,7 +113,3 @@ class Workers:
         return tuple(
             WorkerInfo(address, str(info["name"]), info["host"], info["nthreads"]) for address, info in found.items()
         )
-
-
-def _no_workers(seconds: float) -> Reason:
-    return because("run.no_workers", seconds=seconds)

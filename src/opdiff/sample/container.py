@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from opdiff.core import codes as elements
 from opdiff.core import dtypes, wire
-from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
+from opdiff.core.tensor import LAYOUT_NUMBERS
 from opdiff.sample.storage import store
 
 if TYPE_CHECKING:
@@ -183,9 +183,9 @@ def layout_number(layout: str | int) -> int:
     """Return the number of a layout in headers."""
     if isinstance(layout, int):
         return layout
-    if layout not in layouts.NUMBERS:
+    if layout not in LAYOUT_NUMBERS:
         raise LayoutError(layout, because("sample.layout_number"))
-    return layouts.NUMBERS[layout]
+    return LAYOUT_NUMBERS[layout]
 
 
 # Overflow records

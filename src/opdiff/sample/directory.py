@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import UsageError
-from opdiff.core.input_file import regular_file
+from opdiff.core.filesystem import regular_file
 from opdiff.core.reasons import because
 from opdiff.sample.faults import FAULTS, Fault, choose, inject
 

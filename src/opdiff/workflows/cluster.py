@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because, kind_of
-from opdiff.core.remote.hosts import host_of, host_url
-from opdiff.core.remote.urls import has_secret
+from opdiff.core.remote.urls import has_secret, host_of, host_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,11 +7,10 @@ from math import inf, nan
 import pytest
 
 from opdiff.core.comparison import DataMode, Row, SideInfo
-from opdiff.core.metrics import DocumentedMetrics
+from opdiff.core.metrics import DocumentedMetrics, TensorStats
 from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.core.tensor_stats import TensorStats
 from opdiff.judge.graph.criteria import documented_results
 
 GOOD = DocumentedMetrics(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)

@@ -12,11 +12,10 @@ from made_reports import row as measured_row
 from opdiff.core.comparison import DataMode, GraphNode, ModelGraph, Row, SideInfo
 from opdiff.core.dump import Unit
 from opdiff.core.judgement import Agreement, Judgement, Level, Origin
-from opdiff.core.metrics import DocumentedMetrics
+from opdiff.core.metrics import DocumentedMetrics, TensorStats
 from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.core.tensor_stats import TensorStats
 from opdiff.judge.comparison_judgement import judge
 
 # The largest number of the target; that of the golden tensor is 1.

@@ -57,7 +57,7 @@ def shapes_of(layout: Layout) -> list[Shape]:
 
 
 def unpacked(layout: Layout, packed: AnyArray, shape: Shape) -> StridedView:
-    return cast("StridedView", layout.unpack(cast("AnyArray", StridedView.of(packed.shape)), shape, 1))
+    return cast("StridedView", layout.unpack(cast("AnyArray", StridedView(packed.shape)), shape, 1))
 
 
 def stored(layout: Layout, array: AnyArray, dtype: DType) -> Stored | None:
@@ -116,7 +116,7 @@ def test_layouts_against_an_array_of_another_axis_order(name: str) -> None:
 def test_column_major_order(dtype: DType) -> None:
     for number, shape in enumerate([*SHAPES[2], *SHAPES[4]]):
         x, y = numbers(shape, dtype, number), numbers(shape, FLOAT32, number + 100)
-        axes = tuple(StridedView.of(shape, fortran_order=True).split_axes())
+        axes = tuple(StridedView(shape, fortran_order=True).split_axes())
         target = Stored(np.frombuffer(x.tobytes("F"), x.dtype), dtype, axes)
         golden = Stored(np.frombuffer(y.tobytes("F"), y.dtype), FLOAT32, axes)
         plain = Stored(x, dtype), Stored(y, FLOAT32)

@@ -49,7 +49,7 @@ def pairs() -> tuple[tuple[Stored, Stored, tuple[int, ...]], ...]:
     ]
     shape = (1, 70, 310, 300)
     tiled = any_codes(np.random.default_rng(1), dtypes.INT8, 1, 5, 310, 300, 16)
-    axes = StridedView.of(tiled.shape).transpose(0, 1, 4, 2, 3).reshape(1, 80, 310, 300)[:, :70].split_axes()
+    axes = StridedView(tiled.shape).transpose(0, 1, 4, 2, 3).reshape(1, 80, 310, 300)[:, :70].split_axes()
     golden = any_codes(np.random.default_rng(2), dtypes.INT16, *shape)
     large = [
         (*arrays("far_from_zero", 3_000_000, FLOAT64, FLOAT32), (3000, 1000)),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Profile
+    from opdiff.core.error_facts import Profile
 
 GOOD = numbers(2, 12, 9, 9)
 

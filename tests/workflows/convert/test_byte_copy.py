@@ -12,44 +12,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command_line import run
-from dump_files import TIME, add, dump, tensor
+from conversions import FILE, Convert
+from dump_files import add, dump, tensor
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import DumpError
 from opdiff.core.source import FileRange
 from opdiff.sample.container import EncodedTensor
-from opdiff.workflows.convert import ConvertOptions, byte_copy, convert_file, plan_conversion, work
+from opdiff.workflows.convert import work
 from opdiff.workflows.convert.byte_copy import copy_raw, npy_header
+from opdiff.workflows.convert.plan import ConvertOptions, plan_conversion
+from opdiff.workflows.convert.work import convert_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILE = f"Add.add.5.7.{TIME}"
 MIB = 1 << 20
-
-
-def results(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize("form", ["npy", "bin", "msnpy"])
 @pytest.mark.parametrize("count", [1, 24, 300_000], ids=["one", "small", "large"])
 def test_copied_is_the_same_as_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str, count: int
+    convert: Convert, monkeypatch: pytest.MonkeyPatch, form: str, count: int
 ) -> None:
     """For every type whose bytes may be copied, each in another shape, with trailing bytes."""
     rng = np.random.default_rng(0)
     types = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is not Kind.OPAQUE and dtype.bits >= 8]
     shape = (1,) if count == 1 else (2, 3, count // 6)
     outputs = [EncodedTensor(dtype, shape, "NCHW", rng.bytes(dtype.nbytes(count) + 3)) for dtype in types]
-    path = add(tmp_path / "in", FILE, dump(*outputs))
-    assert run(capsys, "convert", path, "-out", tmp_path / "copied", "-t", form).code == 0
+    assert len(convert.converted(dump(*outputs), "-t", form)) == len(types)
+    copied = convert.contents()
     monkeypatch.setattr(work, "_find_stored_result", lambda *_: None)
-    assert run(capsys, "convert", path, "-out", tmp_path / "written", "-t", form).code == 0
-    copied = results(tmp_path / "copied")
-    assert len(copied) == len(types)
-    assert copied == results(tmp_path / "written")
+    convert.converted(dump(*outputs), "-t", form)
+    assert convert.contents() == copied
 
 
 @given(
@@ -127,4 +122,4 @@ def test_types_to_decode_are_not_copied() -> None:
     }
     floats = {"hifloat8", "float8_e5m2", "float8_e4m3fn", "float8_e8m0", "bfloat16"}
     assert changed == {"bool", "complex32"} | floats
-    assert byte_copy.npy_header("<f4", ()).startswith(b"\x93NUMPY\x01\x00")
+    assert npy_header("<f4", ()).startswith(b"\x93NUMPY\x01\x00")

@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from cluster_processes import running_cluster
-from command_line import run
+from conversions import Convert
 from opdiff.sample import write_sample
 
 if TYPE_CHECKING:
@@ -23,37 +23,37 @@ def test_results_are_those_of_one_machine(
     broken = min((tmp_path / "npu").glob("Conv2D.*"))
     broken.write_bytes(broken.read_bytes()[:10])
     monkeypatch.chdir(tmp_path)
+    results = []
     for name, more in (("here", ()), ("there", ("--cluster", "local:2"))):
-        outcome = run(capsys, "convert", "npu", "--format", "ND", "-out", name, *more)
+        convert = Convert(tmp_path, tmp_path / name, capsys)
+        outcome = convert("npu", "--format", "ND", *more)
         assert outcome.code == 0, outcome
-    here, there = (contents(tmp_path / name) for name in ("here", "there"))
+        results.append(convert.contents())
+    here, there = results
     assert there.keys() == here.keys()
     assert len(here) > 50
     assert {name for name in here if there[name] != here[name]} <= {"convert_failed_file_list.txt"}
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_contradictory_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = run(capsys, "convert", tmp_path, "--cluster", "local:1", "-j", "2")
+def test_contradictory_options(tmp_path: Path, convert: Convert) -> None:
+    outcome = convert(tmp_path, "--cluster", "local:1", "-j", "2")
     assert outcome.code == 2
     assert "--jobs cannot be combined with --cluster" in outcome.err
 
 
-def test_directory_of_a_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directory_of_a_host(tmp_path: Path, convert: Convert) -> None:
     """Its worker alone has the files; results are written to a folder that all see."""
     write_sample(str(tmp_path))
-    assert run(capsys, "convert", tmp_path / "npu", "-out", tmp_path / "here").code == 0
+    assert convert(tmp_path / "npu").code == 0
+    here = convert.contents()
+    shutil.rmtree(convert.out)
     home = tmp_path / "cluster"
     home.mkdir()
     with running_cluster(home, "npu-1", "npu-2") as processes:
         shutil.move(tmp_path / "npu", processes.folder_of("npu-2") / "npu")
-        words = "-out", tmp_path / "there", "--cluster", processes.address
-        outcome = run(capsys, "convert", "npu-2:/proc/self/cwd/npu", *words)
+        outcome = convert("npu-2:/proc/self/cwd/npu", "--cluster", processes.address)
     assert outcome.code == 0, outcome
-    assert contents(tmp_path / "there") == contents(tmp_path / "here")
-    refused = run(capsys, "convert", "npu-2:/proc/self/cwd/npu", "-out", tmp_path / "there")
+    assert convert.contents() == here
+    refused = convert("npu-2:/proc/self/cwd/npu")
     assert refused.code == 2
     assert "for HOST:PATH give --cluster" in refused.err

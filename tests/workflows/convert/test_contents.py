@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from command_line import run
-from dump_files import TIME, add, dump, tensor
+from conversions import FILE
+from dump_files import TIME, dump, tensor
+from element_types import KNOWN, OPAQUE
 from nano_files import nano_dump
 from old_overflow_records import old_overflow_record
 from opdiff.core import codes as elements
@@ -33,14 +34,11 @@ from sliced_dumps import Cuts, automatic_slices, manual_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+    from conversions import Convert
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
-
-FILE = f"Add.add.5.7.{TIME}"
-TYPES = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is not Kind.OPAQUE]
-OPAQUE = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is Kind.OPAQUE]
+    from sliced_dumps import SliceFile
 
 
 def numbers_of(dtype: DType) -> AnyArray:
@@ -60,24 +58,19 @@ def numbers_of(dtype: DType) -> AnyArray:
     return elements.decode(elements.encode(plain, dtype), dtype)
 
 
-def load(folder: Path, name: str) -> AnyArray:
-    array: AnyArray = np.load(folder / name, allow_pickle=False)
-    return array
-
-
 # Element types
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_numpy_files_have_the_values(tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType) -> None:
+@pytest.mark.parametrize("dtype", KNOWN, ids=str)
+def test_numpy_files_have_the_values(convert: Convert, dtype: DType) -> None:
     values = numbers_of(dtype)
-    path = add(tmp_path, FILE, dump(tensor(values, dtype)))
+    path = convert.add(dump(tensor(values, dtype)))
     for form in ("npy", "npz"):
-        assert run(capsys, "convert", path, "-out", tmp_path, "-t", form).code == 0
-    found = load(tmp_path, f"{FILE}.output.0.npy")
+        assert convert(path, "-t", form).code == 0
+    found = convert.load(f"{FILE}.output.0.npy")
     assert found.dtype == np.dtype(dtype.decoded)
     np.testing.assert_array_equal(found, values)
-    with np.load(tmp_path / f"{FILE}.npz", allow_pickle=False) as archive:
+    with np.load(convert.out / f"{FILE}.npz", allow_pickle=False) as archive:
         assert archive.files == ["output_0"]
         np.testing.assert_array_equal(archive["output_0"], values)
         assert archive["output_0"].dtype == found.dtype
@@ -92,14 +85,12 @@ RAW_TYPES = {
 }
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_raw_files_have_the_stored_elements(tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType) -> None:
+@pytest.mark.parametrize("dtype", KNOWN, ids=str)
+def test_raw_files_have_the_stored_elements(convert: Convert, dtype: DType) -> None:
     values = numbers_of(dtype)
     source = tensor(values, dtype)
-    path = add(tmp_path / "in", FILE, dump(source))
-    assert run(capsys, "convert", path, "-out", tmp_path / "out", "-t", "bin").code == 0
-    (name,) = os.listdir(tmp_path / "out")
-    raw = (tmp_path / "out" / name).read_bytes()
+    convert.converted(dump(source), "-t", "bin")
+    (raw,) = convert.contents().values()
     if dtype.bits < 8:
         np.testing.assert_array_equal(np.frombuffer(raw, dtype.decoded), values)
     else:
@@ -109,54 +100,49 @@ def test_raw_files_have_the_stored_elements(tmp_path: Path, capsys: pytest.Captu
             np.testing.assert_array_equal(np.frombuffer(raw, other).astype(np.float64), values.astype(np.float64))
 
 
-def test_an_undefined_type_gives_the_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = add(tmp_path, FILE, dump(EncodedTensor(dtypes.UNDEFINED, (3, 7), "ND", b"\x01\xff\x80")))
-    assert run(capsys, "convert", path, "-out", tmp_path).code == 0
-    assert load(tmp_path, f"{FILE}.output.0.npy").tolist() == [1, -1, -128]
+def test_an_undefined_type_gives_the_bytes(convert: Convert) -> None:
+    convert.converted(dump(EncodedTensor(dtypes.UNDEFINED, (3, 7), "ND", b"\x01\xff\x80")))
+    assert convert.load(f"{FILE}.output.0.npy").tolist() == [1, -1, -128]
 
 
 @pytest.mark.parametrize("form", ["npy", "npz", "bin"])
 @pytest.mark.parametrize("dtype", [*OPAQUE, 99], ids=str)
-def test_undecodable_tensor_does_not_affect_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType | int, form: str
-) -> None:
+def test_undecodable_tensor_does_not_affect_others(convert: Convert, dtype: DType | int, form: str) -> None:
     odd = EncodedTensor(dtype, (4,), "ND", bytes(64))
-    path = add(tmp_path / "in", FILE, dump(tensor([1.0]), odd, inputs=(tensor([2.0]),)))
-    outcome = run(capsys, "convert", path, "-out", tmp_path / "out", "-t", form, "--strict")
+    path = convert.add(dump(tensor([1.0]), odd, inputs=(tensor([2.0]),)))
+    outcome = convert(path, "-t", form, "--strict")
     assert outcome.code == 1
     assert f"failed: {path} output:1: element type " in outcome.err
     assert (outcome.out.split(":")[0], outcome.err.count("\n")) == ("1 of 1 file converted", 1)
-    assert len(os.listdir(tmp_path / "out")) == (1 if form == "npz" else 2)
+    assert len(convert.results()) == (1 if form == "npz" else 2)
 
 
 @pytest.mark.parametrize("dtype", [dtypes.FLOAT16, dtypes.INT4, dtypes.BFLOAT16, dtypes.BOOL], ids=str)
 @pytest.mark.parametrize("shape", [(0,), (2, 0, 3)], ids=str)
-def test_an_empty_tensor_keeps_its_type_and_shape(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType, shape: tuple[int, ...]
-) -> None:
-    path = add(tmp_path, FILE, dump(tensor(np.zeros(shape), dtype)))
+def test_an_empty_tensor_keeps_its_type_and_shape(convert: Convert, dtype: DType, shape: tuple[int, ...]) -> None:
+    path = convert.add(dump(tensor(np.zeros(shape), dtype)))
     for form in ("npy", "npz", "bin"):
-        assert run(capsys, "convert", path, "-out", tmp_path, "-t", form).code == 0
-    found = load(tmp_path, f"{FILE}.output.0.npy")
+        assert convert(path, "-t", form).code == 0
+    found = convert.load(f"{FILE}.output.0.npy")
     assert (found.shape, found.dtype) == (shape, np.dtype(dtype.decoded))
-    (raw,) = tmp_path.glob("*.bin")
+    (raw,) = convert.out.glob("*.bin")
     assert raw.stat().st_size == 0
 
 
-def test_padding_after_a_tensor_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_padding_after_a_tensor_is_ignored(convert: Convert) -> None:
     padded = EncodedTensor(dtypes.FLOAT32, (2,), "ND", np.array([1, 2, 77], "<f4").tobytes())
-    path = add(tmp_path, FILE, dump(padded, tensor([3.0])))
-    assert run(capsys, "convert", path, "-out", tmp_path, "-t", "bin").code == 0
-    assert (tmp_path / f"{FILE}.output.0.2.float32.ND.bin").read_bytes() == np.array([1, 2], "<f4").tobytes()
-    assert (tmp_path / f"{FILE}.output.1.1.float32.ND.bin").read_bytes() == np.array([3], "<f4").tobytes()
+    convert.converted(dump(padded, tensor([3.0])), "-t", "bin")
+    assert convert.contents() == {
+        f"{FILE}.output.0.2.float32.ND.bin": np.array([1, 2], "<f4").tobytes(),
+        f"{FILE}.output.1.1.float32.ND.bin": np.array([3], "<f4").tobytes(),
+    }
 
 
-def test_a_large_tensor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_large_tensor(convert: Convert) -> None:
     """A mapped file, written in layouts that are views of it."""
     values = np.arange(2 * 40 * 100 * 50, dtype=np.float32).reshape(2, 40, 100, 50)
-    path = add(tmp_path, FILE, dump(tensor(values, dtypes.FLOAT32, "NC1HWC0")))
-    assert run(capsys, "convert", path, "-out", tmp_path, "-f", "NHWC").code == 0
-    found = load(tmp_path, f"{FILE}.output.0.2x100x50x40.npy")
+    convert.converted(dump(tensor(values, dtypes.FLOAT32, "NC1HWC0")), "-f", "NHWC")
+    found = convert.load(f"{FILE}.output.0.2x100x50x40.npy")
     assert found.flags.c_contiguous
     np.testing.assert_array_equal(found, values.transpose(0, 2, 3, 1))
 
@@ -185,49 +171,33 @@ LAYOUTS: dict[str, tuple[AnyArray, str, str, AnyArray]] = {
 @pytest.mark.parametrize("dtype", [dtypes.FLOAT16, dtypes.INT8, dtypes.BFLOAT16], ids=str)
 @pytest.mark.parametrize(("values", "source", "target", "expected"), LAYOUTS.values(), ids=LAYOUTS)
 def test_layouts(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    values: AnyArray,
-    source: str,
-    target: str,
-    expected: AnyArray,
-    dtype: DType,
+    convert: Convert, values: AnyArray, source: str, target: str, expected: AnyArray, dtype: DType
 ) -> None:
-    path = add(tmp_path, FILE, dump(tensor(values, dtype, source)))
-    outcome = run(capsys, "convert", path, "-out", tmp_path, "-f", target)
-    assert (outcome.code, outcome.err) == (0, "")
-    shape = "x".join(map(str, expected.shape))
-    found = load(tmp_path, f"{FILE}.output.0.{shape}.npy")
+    convert.converted(dump(tensor(values, dtype, source)), "-f", target)
+    found = convert.load(f"{FILE}.output.0.{'x'.join(map(str, expected.shape))}.npy")
     assert found.dtype == np.dtype(dtype.decoded)
     np.testing.assert_array_equal(found, expected)
 
 
-def test_layout_is_unchanged_without_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_layout_is_unchanged_without_the_option(convert: Convert) -> None:
     source = tensor(NCHW, dtypes.FLOAT16, "NC1HWC0")
-    path = add(tmp_path, FILE, dump(source))
-    assert run(capsys, "convert", path, "-out", tmp_path).code == 0
-    found = load(tmp_path, f"{FILE}.output.0.npy")
+    convert.converted(dump(source))
+    found = convert.load(f"{FILE}.output.0.npy")
     assert found.shape == source.shape == (2, 2, 3, 5, 16)
     assert found.tobytes() == source.payload
 
 
-def test_shape_option_replaces_a_missing_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from dataclasses import replace
-
+def test_shape_option_replaces_a_missing_shape(convert: Convert) -> None:
     bare = replace(tensor(NCHW, dtypes.FLOAT16, "NC1HWC0"), origin_shape=())
-    path = add(tmp_path, FILE, dump(bare))
-    assert run(capsys, "convert", path, "-out", tmp_path, "-f", "NHWC", "--shape", "2x3x5x20", "-o", "0").code == 0
-    np.testing.assert_array_equal(load(tmp_path, f"{FILE}.output.0.2x3x5x20.npy"), NCHW.transpose(0, 2, 3, 1))
+    assert convert(convert.add(dump(bare)), "-f", "NHWC", "--shape", "2x3x5x20", "-o", "0").code == 0
+    np.testing.assert_array_equal(convert.load(f"{FILE}.output.0.2x3x5x20.npy"), NCHW.transpose(0, 2, 3, 1))
 
 
-def test_steps_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = add(tmp_path, FILE, dump(tensor(NCHW, dtypes.FLOAT16, "NC1HWC0")))
-    report = run(capsys, "convert", path, "-out", tmp_path, "-f", "NHWC", "--json").json
-    assert report["files"][0]["steps"] == [
-        {"tensor": "output:0", "step": "NC1HWC0 [2, 2, 3, 5, 16] -> NCHW [2, 20, 3, 5]"},
-        {"tensor": "output:0", "step": "360 padding elements cut"},
-        {"tensor": "output:0", "step": "axes NCHW -> NHWC"},
-    ]
+def test_steps_are_listed(convert: Convert) -> None:
+    path = convert.add(dump(tensor(NCHW, dtypes.FLOAT16, "NC1HWC0")))
+    steps = convert(path, "-f", "NHWC", "--json").json["files"][0]["steps"]
+    expected = ["NC1HWC0 [2, 2, 3, 5, 16] -> NCHW [2, 20, 3, 5]", "360 padding elements cut", "axes NCHW -> NHWC"]
+    assert steps == [{"tensor": "output:0", "step": step} for step in expected]
 
 
 # Containers
@@ -236,70 +206,65 @@ TWO = EncodedDump(inputs=(tensor([-1.0, 300.0]),), outputs=(tensor([1.0, 2.0], d
 
 
 @pytest.mark.parametrize("encode", [standard_dump, protobuf_dump, nano_dump], ids=["standard", "protobuf", "nano"])
-def test_containers(tmp_path: Path, capsys: pytest.CaptureFixture[str], encode: Callable[[EncodedDump], bytes]) -> None:
-    path = add(tmp_path / "in", FILE, encode(TWO))
-    assert run(capsys, "convert", path, "-out", tmp_path / "out").code == 0
-    assert sorted(os.listdir(tmp_path / "out")) == [f"{FILE}.input.0.npy", f"{FILE}.output.0.npy"]
-    assert load(tmp_path / "out", f"{FILE}.input.0.npy").tolist() == [-1.0, 300.0]
-    assert load(tmp_path / "out", f"{FILE}.output.0.npy").tolist() == [1.0, 2.0]
+def test_containers(convert: Convert, encode: Callable[[EncodedDump], bytes]) -> None:
+    assert convert.converted(encode(TWO)) == [f"{FILE}.input.0.npy", f"{FILE}.output.0.npy"]
+    assert convert.load(f"{FILE}.input.0.npy").tolist() == [-1.0, 300.0]
+    assert convert.load(f"{FILE}.output.0.npy").tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("descr", ["<f4", ">f4", "<i8"])
-def test_numpy_files_of_every_order(tmp_path: Path, capsys: pytest.CaptureFixture[str], descr: str, order: str) -> None:
+def test_numpy_files_of_every_order(convert: Convert, descr: str, order: str) -> None:
     values = np.arange(24).reshape(2, 3, 4)
-    np.save(tmp_path / "golden.0.npy", np.asarray(values.astype(descr), order="F" if order == "F" else "C"))
-    assert run(capsys, "convert", tmp_path / "golden.0.npy", "-out", tmp_path, "-t", "bin").code == 0
-    (raw,) = tmp_path.glob("golden.0.npy.output.0.24.*.ND.bin")
+    convert.source.mkdir()
+    np.save(convert.source / "golden.0.npy", np.asarray(values.astype(descr), order="F" if order == "F" else "C"))
+    assert convert(convert.source / "golden.0.npy", "-t", "bin").code == 0
+    (raw,) = convert.out.glob("golden.0.npy.output.0.24.*.ND.bin")
     np.testing.assert_array_equal(np.fromfile(raw, f"<{descr[1:]}").reshape(2, 3, 4), values)
 
 
-def test_archives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    np.savez_compressed(tmp_path / "a.npz", x=np.arange(3), y=np.eye(2))
-    assert run(capsys, "convert", tmp_path / "a.npz", "-out", tmp_path).code == 0
-    assert load(tmp_path, "a.npz.output.0.npy").tolist() == [0, 1, 2]
-    np.testing.assert_array_equal(load(tmp_path, "a.npz.output.1.npy"), np.eye(2))
+def test_archives(convert: Convert) -> None:
+    convert.source.mkdir()
+    np.savez_compressed(convert.source / "a.npz", x=np.arange(3), y=np.eye(2))
+    assert convert(convert.source / "a.npz").code == 0
+    assert convert.load("a.npz.output.0.npy").tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(convert.load("a.npz.output.1.npy"), np.eye(2))
 
 
-def test_results_can_be_converted_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = add(tmp_path, FILE, dump(tensor([1.0]), tensor([2.0, 3.0]), inputs=(tensor([4.0]),)))
-    assert run(capsys, "convert", path, "-out", tmp_path, "-t", "npz").code == 0
-    with np.load(tmp_path / f"{FILE}.npz", allow_pickle=False) as archive:
-        assert {name: archive[name].tolist() for name in archive.files} == {
-            "input_0": [4.0], "output_0": [1.0], "output_1": [2.0, 3.0]
-        }  # fmt: skip
-    assert run(capsys, "convert", tmp_path / f"{FILE}.npz", "-out", tmp_path / "again").code == 0
-    assert load(tmp_path / "again", f"{FILE}.npz.output.1.npy").tolist() == [2.0, 3.0]
+def test_results_can_be_converted_again(convert: Convert) -> None:
+    convert.converted(dump(tensor([1.0]), tensor([2.0, 3.0]), inputs=(tensor([4.0]),)), "-t", "npz")
+    path = convert.out / f"{FILE}.npz"
+    with np.load(path, allow_pickle=False) as archive:
+        found = {name: archive[name].tolist() for name in archive.files}
+    assert found == {"input_0": [4.0], "output_0": [1.0], "output_1": [2.0, 3.0]}
+    assert convert(path).code == 0
+    assert convert.load(f"{FILE}.npz.output.1.npy").tolist() == [2.0, 3.0]
 
 
 # Slices
 
 
-@pytest.mark.parametrize("mode", ["automatic", "manual"])
-def test_a_slice_has_its_own_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str) -> None:
+@pytest.mark.parametrize("make", [automatic_slices, manual_slices], ids=["automatic", "manual"])
+def test_a_slice_has_its_own_shape(convert: Convert, make: Callable[..., tuple[SliceFile, ...]]) -> None:
     whole = np.arange(2 * 5 * 3, dtype=np.float32).reshape(2, 5, 3)
-    once = tensor([7.0])
     name, cuts = DumpName("Conv2D", "conv", 3, 4, TIME), Cuts(((1, 2, 1), (1,)))
-    make = automatic_slices if mode == "automatic" else manual_slices
-    files = make(name, EncodedDump(outputs=(tensor(whole), once)), cuts)
+    files = make(name, EncodedDump(outputs=(tensor(whole), tensor([7.0]))), cuts)
     for file in files:
-        add(tmp_path / "in", file.name, file.content)
-    assert run(capsys, "convert", tmp_path / "in", "-out", tmp_path / "out").code == 0
-    parts = [load(tmp_path / "out", f"{file.name}.output.0.npy") for file in files]
+        convert.add(file.content, file.name)
+    assert convert(convert.source).code == 0
+    parts = [convert.load(f"{file.name}.output.0.npy") for file in files]
     assert [part.shape for part in parts] == [(2, 3, 3), (2, 2, 3)]
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
-    assert load(tmp_path / "out", f"{files[1].name}.output.1.npy").tolist() == [7.0]
+    assert convert.load(f"{files[1].name}.output.1.npy").tolist() == [7.0]
 
 
 # Buffers, spaces and overflow records
 
 
-def test_buffers_and_spaces_are_written_unchanged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    content = EncodedDump(buffers=(b"\xaa\xbb\xcc", b""), spaces=(b"log\0\0",), outputs=(tensor([1.0]),))
-    path = add(tmp_path, FILE, standard_dump(content))
-    assert run(capsys, "convert", path, "-out", tmp_path).code == 0
-    blobs = {name: (tmp_path / f"{FILE}.{name}.bin").read_bytes() for name in ("l1buffer.0", "l1buffer.1", "space.0")}
-    assert blobs == {"l1buffer.0": b"\xaa\xbb\xcc", "l1buffer.1": b"", "space.0": b"log\0\0"}
+def test_buffers_and_spaces_are_written_unchanged(convert: Convert) -> None:
+    convert.converted(standard_dump(EncodedDump(buffers=(b"\xaa\xbb\xcc", b""), spaces=(b"log\0\0",))))
+    blobs = {"l1buffer.0": b"\xaa\xbb\xcc", "l1buffer.1": b"", "space.0": b"log\0\0"}
+    assert convert.contents() == {f"{FILE}.{name}.bin": content for name, content in blobs.items()}
 
 
 DEBUG = f"Opdebug.Node_OpDebug.3.2.{TIME}"
@@ -318,8 +283,6 @@ def acc_json(unit: str, nbytes: int, data: dict[str, object], version: int = 0) 
 
 
 def record(unit: Unit, status: tuple[int, ...] = (9,), version: int = 0) -> bytes:
-    from dataclasses import replace
-
     return overflow_record(replace(FACTS, unit=unit, status=status, version=version))
 
 
@@ -352,22 +315,17 @@ RECORDS: dict[str, tuple[bytes, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize(("raw", "expected"), RECORDS.values(), ids=RECORDS)
-def test_overflow_records_become_json(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], raw: bytes, expected: dict[str, object]
-) -> None:
-    path = add(tmp_path / "in", DEBUG, standard_dump(overflow_dump(raw)))
-    assert run(capsys, "convert", path, "-out", tmp_path / "out").code == 0
-    assert os.listdir(tmp_path / "out") == [f"{DEBUG}.output.0.json"]
-    text = (tmp_path / "out" / f"{DEBUG}.output.0.json").read_text()
+def test_overflow_records_become_json(convert: Convert, raw: bytes, expected: dict[str, object]) -> None:
+    assert convert.converted(standard_dump(overflow_dump(raw)), name=DEBUG) == [f"{DEBUG}.output.0.json"]
+    text = (convert.out / f"{DEBUG}.output.0.json").read_text()
     assert json.loads(text) == expected
     assert text.splitlines()[1].startswith('    "')
 
 
-def test_overflow_records_are_a_tensor_with_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_overflow_records_are_a_tensor_with_format(convert: Convert) -> None:
     raw = RECORDS["cpu"][0]
-    path = add(tmp_path / "in", DEBUG, standard_dump(overflow_dump(raw)))
-    assert run(capsys, "convert", path, "-out", tmp_path, "-f", "ND").code == 0
-    assert load(tmp_path, f"{DEBUG}.output.0.{len(raw)}.npy").tobytes() == raw
+    convert.converted(standard_dump(overflow_dump(raw)), "-f", "ND", name=DEBUG)
+    assert convert.load(f"{DEBUG}.output.0.{len(raw)}.npy").tobytes() == raw
 
 
 @pytest.mark.parametrize(
@@ -379,8 +337,7 @@ def test_overflow_records_are_a_tensor_with_format(tmp_path: Path, capsys: pytes
     ],
     ids=["old_and_short", "new_and_short", "unknown_unit"],
 )
-def test_damaged_overflow_records(tmp_path: Path, capsys: pytest.CaptureFixture[str], raw: bytes, problem: str) -> None:
-    path = add(tmp_path, DEBUG, standard_dump(overflow_dump(raw)))
-    outcome = run(capsys, "convert", path, "-out", tmp_path)
+def test_damaged_overflow_records(convert: Convert, raw: bytes, problem: str) -> None:
+    outcome = convert(convert.add(standard_dump(overflow_dump(raw)), DEBUG))
     assert outcome.code == 3
     assert problem in outcome.err

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from command_line import COMMAND, run
+from command_line import COMMAND
+from conversions import Convert
 from dump_files import TIME, add, dump, numbered, tensor
 from opdiff.core import dtypes
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("options", ["", "-t npz", "-t bin -f NHWC"], ids=["npy", "npz", "converted"])
@@ -30,23 +27,17 @@ def test_two_processes_write_the_same_as_one(
     # Otherwise a single process would convert all files.
     monkeypatch.setattr("opdiff.run._MIN_PARALLEL_BYTES", 0)
     for number in range(40):
-        values = np.full((2, 3 + number % 7, 2, 2), number)
-        add(
-            tmp_path / "in" / str(number % 3),
-            f"Add.add{number}.1.2.{TIME}",
-            dump(tensor(values, dtypes.FLOAT16, "NC1HWC0")),
-        )
+        values = tensor(np.full((2, 3 + number % 7, 2, 2), number), dtypes.FLOAT16, "NC1HWC0")
+        add(tmp_path / "in" / str(number % 3), f"Add.add{number}.1.2.{TIME}", dump(values))
     add(tmp_path / "in", "bad", b"")
     add(tmp_path / "in", "n" * 250, numbered(2))
-    reports = []
+    found = []
     for jobs in ("1", "2"):
-        outcome = run(
-            capsys, "convert", tmp_path / "in", "-out", tmp_path / jobs, "-j", jobs, "--json", *options.split()
-        )
+        convert = Convert(tmp_path / "in", tmp_path / jobs, capsys)
+        outcome = convert(convert.source, "-j", jobs, "--json", *options.split())
         assert outcome.code == 0
-        reports.append(outcome.out.replace(f"{tmp_path}/{jobs}", ""))
-    assert reports[0] == reports[1]
-    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+        found.append((outcome.out.replace(str(convert.out), ""), convert.contents()))
+    assert found[0] == found[1]
 
 
 def script(folder: Path, body: str, source: str = "ND", target: str = "NCHW") -> str:
@@ -56,18 +47,17 @@ def script(folder: Path, body: str, source: str = "ND", target: str = "NCHW") ->
     return str(folder)
 
 
-def test_a_killed_worker_is_a_failure_of_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_worker_is_a_failure_of_one_file(tmp_path: Path, convert: Convert) -> None:
     """As if the system ran out of memory; the other files are converted."""
     custom = script(tmp_path / "own", "array[0] == 13 and os.kill(os.getpid(), signal.SIGKILL)")
     for number in range(60):
-        add(tmp_path / "in", f"Add.add{number}.1.2.{TIME}", numbered(3, start=number))
-    arguments = ("-c", custom, "-f", "NCHW", "-j", 2, "-out", tmp_path / "out", "--strict")
-    outcome = run(capsys, "convert", tmp_path / "in", *arguments)
+        convert.add(numbered(3, start=number), f"Add.add{number}.1.2.{TIME}")
+    outcome = convert(convert.source, "-c", custom, "-f", "NCHW", "-j", 2, "--strict")
     assert outcome.code == 1
-    bad = f"{tmp_path}/in/Add.add13.1.2.{TIME}"
+    bad = f"{convert.source}/Add.add13.1.2.{TIME}"
     assert outcome.err.splitlines()[0] == f"failed: {bad}: the worker process died"
     assert outcome.out.startswith("59 of 60 files converted: 59 results ")
-    assert (tmp_path / "out" / "convert_failed_file_list.txt").read_text() == f"{bad}\n"
+    assert (convert.out / "convert_failed_file_list.txt").read_text() == f"{bad}\n"
 
 
 # Interrupts of slow conversions

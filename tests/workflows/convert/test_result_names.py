@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from command_line import run
-from dump_files import TIME, add, dump, tensor
-from opdiff.core import dtypes
+from dump_files import TIME, dump, tensor
+from opdiff.core import dtypes, wire
 from opdiff.sample.container import EncodedDump, EncodedTensor, Overflow, overflow_dump, overflow_record, standard_dump
 from opdiff.workflows.convert.result_names import raw_name, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
+    from conversions import Convert
     from opdiff.core.dtypes import DType
 
 FILE = f"Conv2D.net_conv.5.7.{TIME}"
@@ -54,26 +51,18 @@ NAMES: dict[str, tuple[str, list[str]]] = {
 }
 
 
-def test_the_vendors_option_for_an_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = add(tmp_path / "in", FILE, standard_dump(CONV))
-    words = ("convert", path, "-out", tmp_path / "out", "-o", "0")
-    outcome = run(capsys, *words)
+def test_the_vendors_option_for_an_output(convert: Convert) -> None:
+    path = convert.add(standard_dump(CONV), FILE)
     hint = "--output-tensor 0 says the same, and -o ./0 is a directory"
-    assert outcome.err == f"opdiff: note: -o 0 selects an output tensor; {hint}\n"
-    assert results(tmp_path / "out") == [f"{FILE}.output.0.npy"]
-    assert run(capsys, *words, "-q").err == ""
-
-
-def results(folder: Path) -> list[str]:
-    return sorted(os.listdir(folder))
+    assert convert(path, "-o", "0").err == f"opdiff: note: -o 0 selects an output tensor; {hint}\n"
+    assert convert.results() == [f"{FILE}.output.0.npy"]
+    assert convert(path, "-o", "0", "-q").err == ""
 
 
 @pytest.mark.parametrize(("options", "names"), NAMES.values(), ids=NAMES)
-def test_names(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str, names: list[str]) -> None:
-    path = add(tmp_path / "in", FILE, standard_dump(CONV))
-    outcome = run(capsys, "convert", path, "-out", tmp_path / "out", *options.split())
-    assert (outcome.code, outcome.err) == (0, "")
-    assert results(tmp_path / "out") == sorted(f"{FILE}.{name}" for name in names)
+def test_names(convert: Convert, options: str, names: list[str]) -> None:
+    found = convert.converted(standard_dump(CONV), *options.split(), name=FILE)
+    assert found == sorted(f"{FILE}.{name}" for name in names)
 
 
 @pytest.mark.parametrize(
@@ -91,21 +80,18 @@ def test_names(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str,
 )
 @pytest.mark.parametrize(("options", "layout"), [("", "NC1HWC0"), ("-f NCHW", "NCHW")], ids=["stored", "converted"])
 def test_msnpy_is_named_after_the_operator(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, op_name: str, stem: str, options: str, layout: str
+    convert: Convert, file: str, op_name: str, stem: str, options: str, layout: str
 ) -> None:
-    path = add(tmp_path / "in", file, dump(CONV.outputs[0], op_name=op_name))
-    assert run(capsys, "convert", path, "-out", tmp_path / "out", "-t", "msnpy", *options.split()).code == 0
-    assert results(tmp_path / "out") == [f"{stem}.output.0.{layout}.npy"]
+    found = convert.converted(dump(CONV.outputs[0], op_name=op_name), "-t", "msnpy", *options.split(), name=file)
+    assert found == [f"{stem}.output.0.{layout}.npy"]
 
 
-def test_msnpy_writes_inconvertible_tensors_in_their_stored_layout(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = add(tmp_path / "in", FILE, dump(tensor(np.ones((1, 2, 3, 4, 5)), dtypes.FLOAT16, "NCDHW")))
-    outcome = run(capsys, "convert", path, "-out", tmp_path / "out", "-t", "msnpy", "-f", "NHWC", "--strict")
+def test_msnpy_writes_inconvertible_tensors_in_their_stored_layout(convert: Convert) -> None:
+    path = convert.add(dump(tensor(np.ones((1, 2, 3, 4, 5)), dtypes.FLOAT16, "NCDHW")), FILE)
+    outcome = convert(path, "-t", "msnpy", "-f", "NHWC", "--strict")
     assert outcome.code == 1
     assert "output:0: layout NCDHW: axes NCDHW cannot become axes NHWC" in outcome.err
-    assert results(tmp_path / "out") == [f"{FILE}.output.0.NCDHW.npy"]
+    assert convert.results() == [f"{FILE}.output.0.NCDHW.npy"]
 
 
 RAW_NAMES = {
@@ -132,30 +118,24 @@ def test_element_types_of_raw_files(dtype: DType, name: str) -> None:
     assert raw_name(dtype) == name
 
 
-def test_unknown_layout_is_named_by_its_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_layout_is_named_by_its_number(convert: Convert) -> None:
     odd = EncodedTensor(dtypes.INT8, (2,), 77, b"ab")
-    path = add(tmp_path / "in", FILE, dump(odd))
-    assert run(capsys, "convert", path, "-out", tmp_path / "out", "-t", "bin").code == 0
-    assert results(tmp_path / "out") == [f"{FILE}.output.0.2.int8.FORMAT_77.bin"]
+    assert convert.converted(dump(odd), "-t", "bin", name=FILE) == [f"{FILE}.output.0.2.int8.FORMAT_77.bin"]
 
 
-def test_a_scalar_is_an_array_of_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = add(tmp_path / "in", FILE, dump(tensor(np.array(2.5))))
+def test_a_scalar_is_an_array_of_one(convert: Convert) -> None:
+    path = convert.add(dump(tensor(np.array(2.5))), FILE)
     for options in ("", "-f ND", "-t bin"):
-        assert run(capsys, "convert", path, "-out", tmp_path / "out", *options.split()).code == 0
+        assert convert(path, *options.split()).code == 0
     names = ["output.0.1.float32.ND.bin", "output.0.1.npy", "output.0.npy"]
-    assert results(tmp_path / "out") == [f"{FILE}.{name}" for name in names]
-    assert np.load(tmp_path / "out" / f"{FILE}.output.0.npy").tolist() == [2.5]
+    assert convert.results() == [f"{FILE}.{name}" for name in names]
+    assert convert.load(f"{FILE}.output.0.npy").tolist() == [2.5]
 
 
-def test_buffers_of_other_kinds_go_by_their_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from opdiff.core import wire
-
+def test_buffers_of_other_kinds_go_by_their_number(convert: Convert) -> None:
     header = wire.block(5, wire.number(1, 3) + wire.number(3, 2))
-    path = add(tmp_path / "in", FILE, len(header).to_bytes(8, "little") + header + b"xy")
-    assert run(capsys, "convert", path, "-out", tmp_path / "out").code == 0
-    assert results(tmp_path / "out") == [f"{FILE}.buffer3.0.bin"]
-    assert (tmp_path / "out" / f"{FILE}.buffer3.0.bin").read_bytes() == b"xy"
+    convert.converted(len(header).to_bytes(8, "little") + header + b"xy", name=FILE)
+    assert convert.contents() == {f"{FILE}.buffer3.0.bin": b"xy"}
 
 
 # Names that are too long for a file system
@@ -164,21 +144,22 @@ LONG = "Conv2D." + "n" * 220 + f".5.7.{TIME}"
 
 
 @pytest.mark.parametrize(
-    ("options", "ending"),
-    [("", "output.0.npy"), ("-t bin", "output.0.1.float32.ND.bin"), ("-f ND", "output.0.1.npy")],
-    ids=["npy", "bin", "converted"],
+    ("options", "name", "ending"),
+    [
+        ("", LONG, "output.0.npy"),
+        ("-t bin", LONG, "output.0.1.float32.ND.bin"),
+        ("-f ND", LONG, "output.0.1.npy"),
+        ("", "算" * 82, "output.0.npy"),
+    ],
+    ids=["npy", "bin", "converted", "long in bytes"],
 )
-def test_a_long_name_becomes_a_hash(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str, ending: str
-) -> None:
-    path = add(tmp_path / "in", LONG, dump(tensor([1.0])))
-    full = f"{LONG}.{ending}"
-    assert len(full) >= 255
+def test_a_long_name_becomes_a_hash(convert: Convert, options: str, name: str, ending: str) -> None:
+    full = f"{name}.{ending}"
+    assert len(full.encode()) >= 255
     short = uuid.uuid3(uuid.NAMESPACE_DNS, full).hex + os.path.splitext(ending)[1]
     for _ in range(2):
-        assert run(capsys, "convert", path, "-out", tmp_path / "out", *options.split()).code == 0
-        assert results(tmp_path / "out") == sorted([short, "mapping.csv"])
-        assert (tmp_path / "out" / "mapping.csv").read_text() == f"{short},{full}\n"
+        assert convert.converted(dump(tensor([1.0])), *options.split(), name=name) == sorted([short, "mapping.csv"])
+        assert (convert.out / "mapping.csv").read_text() == f"{short},{full}\n"
 
 
 @pytest.mark.parametrize(("length", "hashed"), [(254, False), (255, True), (256, True)], ids=["254", "255", "256"])
@@ -188,73 +169,56 @@ def test_maximum_name_length(length: int, *, hashed: bool) -> None:
     assert shorten(name).endswith(".npy")
 
 
-def test_length_of_a_name_is_in_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = add(tmp_path / "in", "算" * 82, dump(tensor([1.0])))
-    assert run(capsys, "convert", path, "-out", tmp_path / "out").code == 0
-    short = uuid.uuid3(uuid.NAMESPACE_DNS, "算" * 82 + ".output.0.npy").hex + ".npy"
-    assert results(tmp_path / "out") == sorted([short, "mapping.csv"])
-
-
-def test_long_name_that_is_not_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = add(tmp_path / "in", os.fsdecode(b"\xff" + b"n" * 249), dump(tensor([1.0])))
-    assert run(capsys, "convert", path, "-out", tmp_path / "out").code == 0
-    assert len(results(tmp_path / "out")) == 2
-    assert (tmp_path / "out" / "mapping.csv").read_bytes().split(b",")[1].startswith(b"\xffnnn")
+def test_long_name_that_is_not_utf8(convert: Convert) -> None:
+    assert len(convert.converted(dump(tensor([1.0])), name=os.fsdecode(b"\xff" + b"n" * 249))) == 2
+    assert (convert.out / "mapping.csv").read_bytes().split(b",")[1].startswith(b"\xffnnn")
 
 
 @pytest.mark.parametrize("end", ["\n", ""], ids=["whole_line", "no_end_of_line"])
-def test_the_mapping_of_a_dump_folder_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str], end: str) -> None:
-    path = add(tmp_path, LONG, dump(tensor([1.0])))
-    (tmp_path / "mapping.csv").write_text(f"123,Add.a.1.2.{TIME}{end}")
-    assert run(capsys, "convert", path, "-out", tmp_path).code == 0
-    lines = (tmp_path / "mapping.csv").read_text().splitlines()
+def test_the_mapping_of_a_dump_folder_is_kept(convert: Convert, end: str) -> None:
+    convert.out.mkdir()
+    (convert.out / "mapping.csv").write_text(f"123,Add.a.1.2.{TIME}{end}")
+    convert.converted(dump(tensor([1.0])), name=LONG)
+    lines = (convert.out / "mapping.csv").read_text().splitlines()
     assert lines[0] == f"123,Add.a.1.2.{TIME}"
     assert [line.split(",")[1] for line in lines[1:]] == [f"{LONG}.output.0.npy"]
 
 
-def test_each_folder_has_its_own_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_folder_has_its_own_mapping(convert: Convert) -> None:
     for folder, count in (("a", 1), ("b", 2)):
         for number in range(count):
-            add(tmp_path / "in" / folder, LONG.replace("nn", f"n{number}", 1), dump(tensor([1.0]), tensor([2.0])))
-    assert run(capsys, "convert", tmp_path / "in", "-out", tmp_path / "out").code == 0
-    lines = {folder: (tmp_path / "out" / folder / "mapping.csv").read_text().splitlines() for folder in "ab"}
+            convert.add(dump(tensor([1.0]), tensor([2.0])), LONG.replace("nn", f"n{number}", 1), folder)
+    assert convert(convert.source).code == 0
+    lines = {folder: (convert.out / folder / "mapping.csv").read_text().splitlines() for folder in "ab"}
     assert {folder: len(found) for folder, found in lines.items()} == {"a": 2, "b": 4}
 
 
 # Files that are named after something else
 
 
-def test_results_of_a_hashed_file_carry_the_hash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_of_a_hashed_file_carry_the_hash(convert: Convert) -> None:
     """The kind of file is known by its real name: here a slice and a debug file."""
-    overflow = standard_dump(overflow_dump(overflow_record(Overflow())))
-    add(tmp_path / "in", "111", overflow)
-    add(tmp_path / "in", "222", dump(CONV.outputs[0], op_name="net/conv"))
-    (tmp_path / "in" / "mapping.csv").write_text(f"111,Opdebug.Node_OpDebug.1.2.{TIME}\n222,{FILE}\n")
-    assert run(capsys, "convert", tmp_path / "in", "-out", tmp_path / "out").code == 0
-    assert results(tmp_path / "out") == ["111.output.0.json", "222.output.0.npy"]
+    convert.add(standard_dump(overflow_dump(overflow_record(Overflow()))), "111")
+    convert.add(dump(CONV.outputs[0], op_name="net/conv"), "222")
+    (convert.source / "mapping.csv").write_text(f"111,Opdebug.Node_OpDebug.1.2.{TIME}\n222,{FILE}\n")
+    assert convert(convert.source).code == 0
+    assert convert.results() == ["111.output.0.json", "222.output.0.npy"]
 
 
-def test_a_link_gives_its_own_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "link").symlink_to(add(tmp_path / "in", FILE))
-    assert run(capsys, "convert", tmp_path / "link", "-out", tmp_path / "out").code == 0
-    assert results(tmp_path / "out") == ["link.output.0.npy"]
+def test_a_link_gives_its_own_name(convert: Convert) -> None:
+    path = convert.add()
+    (convert.source / "link").symlink_to(path)
+    assert convert(convert.source / "link").code == 0
+    assert convert.results() == ["link.output.0.npy"]
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        lambda conv: replace(conv, outputs=conv.outputs * 12),
-        lambda conv: replace(conv, inputs=(), outputs=()),
-    ],
+    "conv",
+    [replace(CONV, outputs=CONV.outputs * 12), replace(CONV, inputs=(), outputs=())],
     ids=["two_digits", "only_blobs"],
 )
-def test_indices(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Callable[[EncodedDump], EncodedDump]
-) -> None:
-    conv = change(CONV)
-    path = add(tmp_path / "in", FILE, standard_dump(conv))
-    assert run(capsys, "convert", path, "-out", tmp_path / "out").code == 0
+def test_indices(convert: Convert, conv: EncodedDump) -> None:
     expected = [f"{FILE}.{name}" for name in BLOBS]
     for slot, tensors in (("input", conv.inputs), ("output", conv.outputs)):
         expected += [f"{FILE}.{slot}.{index}.npy" for index in range(len(tensors))]
-    assert results(tmp_path / "out") == sorted(expected)
+    assert convert.converted(standard_dump(conv), name=FILE) == sorted(expected)

@@ -15,7 +15,7 @@ from dump_files import TIME, add, dump, tensor
 from made_dumps import numbers
 from opdiff.core import dtypes
 from opdiff.core.dump import side_tensor
-from opdiff.core.explanation import Explanation, ExplanationKind
+from opdiff.core.error_facts import Explanation, ExplanationKind
 from opdiff.core.pairing import OpLabel, Pairing
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Declared, Slot, Tensor, TensorKey

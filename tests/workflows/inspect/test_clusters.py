@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from command_line import run
 from opdiff.core.errors import InputError
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import ge_dump, write_graph_sample
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cluster_processes import ClusterProcesses
+    from command_line import Command
 
 
 def refuse(*_arguments: object) -> None:
@@ -49,17 +49,17 @@ def write_dumps(folder: Path) -> Path:
 def test_report_of_a_directory(
     processes: ClusterProcesses,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    opdiff: Command,
     monkeypatch: pytest.MonkeyPatch,
     depth: tuple[str, ...],
 ) -> None:
     """Paths are relative, and workers have other current folders."""
     write_dumps(tmp_path / "dumps")
     monkeypatch.chdir(tmp_path)
-    here = run(capsys, "inspect", tmp_path / "dumps", *depth, "--json")
+    here = opdiff("inspect", tmp_path / "dumps", *depth, "--json")
     monkeypatch.setattr(contents, "read_folder", refuse)
-    monkeypatch.setattr(contents, "look_at", refuse)
-    there = run(capsys, "inspect", "dumps", *depth, "--json", "--cluster", processes.address)
+    monkeypatch.setattr(contents, "_constant", refuse)
+    there = opdiff("inspect", "dumps", *depth, "--json", "--cluster", processes.address)
     assert here.code == 0, here
     assert (there.code, there.out) == (0, here.out), there
     codes = {finding["code"] for finding in here.json["findings"]}
@@ -67,36 +67,44 @@ def test_report_of_a_directory(
     assert ("all-zero" in codes, "not-finite" in codes) == (not depth or depth == ("--stats",), depth == ("--stats",))
 
 
-def test_directory_of_a_host(
-    processes: ClusterProcesses, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_directory_of_a_host(processes: ClusterProcesses, tmp_path: Path, opdiff: Command) -> None:
     folder = write_dumps(tmp_path / "dumps")
-    here = run(capsys, "inspect", folder, "--json")
+    here = opdiff("inspect", folder, "--json")
     shutil.move(folder, processes.folder_of("npu-2") / "dumps")
-    words = "--json", "--cluster", processes.address
-    there = run(capsys, "inspect", "npu-2:/proc/self/cwd/dumps", *words)
+    there = opdiff("inspect", "npu-2:/proc/self/cwd/dumps", "--json", "--cluster", processes.address)
     assert there.code == 0, there
     assert there.out.replace("host://npu-2/proc/self/cwd/dumps", str(folder)) == here.out
-    missing = run(capsys, "inspect", "npu-1:/proc/self/cwd/dumps", *words)
-    assert missing.code == 3
-    assert "no such file or directory" in missing.err
-    monkeypatch.setattr("opdiff.run.workers._MAX_SECONDS_WITHOUT_WORKERS", 0.5)
-    lost = run(capsys, "inspect", "npu-4:/proc/self/cwd/dumps", *words)
-    assert lost.code == 3
-    assert "no worker of the host npu-4 has been there for 0.5 s" in lost.err
-    refused = run(capsys, "inspect", "npu-2:/proc/self/cwd/dumps")
+    refused = opdiff("inspect", "npu-2:/proc/self/cwd/dumps")
     assert refused.code == 2
     assert "for HOST:PATH give --cluster" in refused.err
 
 
-def test_file_of_a_host(processes: ClusterProcesses, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("command", "host", "problem"),
+    [
+        ("inspect", "npu-1", "no such file or directory"),
+        ("reduce", "npu-1", "no such directory"),
+        ("inspect", "npu-4", "no worker of the host npu-4 has been there for 0.5 s"),
+        ("reduce", "npu-4", "no worker of the host npu-4 has been there for 0.5 s"),
+    ],
+)
+def test_host_without_the_directory_or_without_workers(
+    processes: ClusterProcesses, opdiff: Command, monkeypatch: pytest.MonkeyPatch, command: str, host: str, problem: str
+) -> None:
+    monkeypatch.setattr("opdiff.run.workers._MAX_SECONDS_WITHOUT_WORKERS", 0.5)
+    outcome = opdiff(command, f"{host}:/proc/self/cwd/nothing", "--cluster", processes.address)
+    assert outcome.code == 3
+    assert problem in outcome.err
+
+
+def test_file_of_a_host(processes: ClusterProcesses, tmp_path: Path, opdiff: Command) -> None:
     values = np.arange(8, dtype=np.float32)
     name = "Add.Add_1.1.6.1706596911000001"
     (tmp_path / name).write_bytes(ge_dump([values], [values]))
-    here = run(capsys, "inspect", tmp_path / name, "--stats", "--json")
+    here = opdiff("inspect", tmp_path / name, "--stats", "--json")
     shutil.copy(tmp_path / name, processes.folder_of("npu-3"))
     words = "--stats", "--json", "--cluster", processes.address
-    there = run(capsys, "inspect", f"npu-3:/proc/self/cwd/{name}", *words)
+    there = opdiff("inspect", f"npu-3:/proc/self/cwd/{name}", *words)
     assert there.code == 0, there
     assert json.loads(there.out.replace("host://npu-3/proc/self/cwd", str(tmp_path))) == here.json
 

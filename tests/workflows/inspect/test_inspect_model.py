@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command_line import run
 from model_files import CONV, INSERTED, ModelDef, attr, om_file
 
 if TYPE_CHECKING:
     from typing import Any
+
+    from command_line import Command
 
 REAL = Path(__file__).parents[4] / "shared" / "real" / "originals"
 X = {"name": "x", "dtype": 1, "shape": {"dim": [1, -1]}, "layout": "ND"}
@@ -38,8 +39,8 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def test_text(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = run(capsys, "inspect", path)
+def test_text(path: Path, opdiff: Command) -> None:
+    outcome = opdiff("inspect", path)
     assert outcome.code == 0
     lines = outcome.out.splitlines()
     assert lines[0].startswith(f"{path}: offline model, ")
@@ -57,8 +58,8 @@ def test_text(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "someone" not in outcome.out.replace(str(path), "")
 
 
-def test_json(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report: Any = run(capsys, "inspect", path, "--json").json
+def test_json(path: Path, opdiff: Command) -> None:
+    report: Any = opdiff("inspect", path, "--json").json
     assert (report["kind"], report["header"]["models"], report["notes"]) == ("offline model", 3, [])
     assert report["origin"]["command_line"] == ["atc", "--model=net.onnx"]
     assert report["passes"] == [["ConvReluPass", 1], ["UbPass", 1]]
@@ -69,17 +70,17 @@ def test_json(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert root["outputs"] == [{"name": "conv1conv1_relu:0", **tensor}]
 
 
-def test_notes_about_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_about_the_file(tmp_path: Path, opdiff: Command) -> None:
     path = tmp_path / "flow"
     path.write_bytes(om_file(MODEL.SerializeToString(), model_type=3, large=True))
-    assert "  note: the file is a flow of models; only its root graph was read" in run(capsys, "inspect", path).out
+    assert "  note: the file is a flow of models; only its root graph was read" in opdiff("inspect", path).out
 
 
 @pytest.mark.parametrize("name", ["rules.json", "graph.txt", "graph.pbtxt", "net.om"])
-def test_other_files_with_such_names_are_refused(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_files_with_such_names_are_refused(tmp_path: Path, name: str, opdiff: Command) -> None:
     path = tmp_path / name
     path.write_text("nothing of the kind")
-    outcome = run(capsys, "inspect", path)
+    outcome = opdiff("inspect", path)
     assert (outcome.code, outcome.out) == (3, "")
     assert "not a rule file; it should be an offline model" in outcome.err
 
@@ -95,10 +96,8 @@ def test_other_files_with_such_names_are_refused(tmp_path: Path, name: str, caps
         ("resnet50_Build.txt", "graph text", 170, "trans_Cast_170:0"),
     ],
 )
-def test_real_models(
-    name: str, kind: str, operators: int, output: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = json.loads(run(capsys, "inspect", REAL / name, "--json").out)
+def test_real_models(name: str, kind: str, operators: int, output: str | None, opdiff: Command) -> None:
+    report = json.loads(opdiff("inspect", REAL / name, "--json").out)
     (graph,) = report["graphs"]
     assert (report["kind"], graph["operators"]) == (kind, operators)
     assert sum(count for _, count in graph["op_types"]) == operators

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from command_line import run
 from dump_files import TIME, add, dump, tensor
+from graph_dumps import saved
 from opdiff.core import dtypes
 from opdiff.sample.container import Overflow, overflow_dump, overflow_record, standard_dump
 from opdiff.workflows.inspect.report import inspect_tree
@@ -16,67 +16,43 @@ from opdiff.workflows.inspect.report import inspect_tree
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from command_line import Command
+
 VALID_DUMP = dump(
     tensor([1.0, 2.0], dtypes.FLOAT16), inputs=(tensor(np.arange(12.0).reshape(1, 3, 2, 2), layout="NC1HWC0"),)
 )
 ADD = f"Add.a.1.2.{TIME}"
 
 
-def golden(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in "ab":
-        np.save(folder / f"{name}.0.{TIME}.npy", np.arange(3))
-
-
-def fx(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / f"mm_1-aten.mm.default.OUTPUT.0.{TIME}.npy", np.arange(3))
-
-
-def converted(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / f"{ADD}.output.0.npy", np.arange(3))
-
-
-def npu(folder: Path) -> None:
-    add(folder, ADD, VALID_DUMP)
-
-
-def statistics(folder: Path) -> None:
-    add(folder, f"{ADD}.csv", b"Input/Output,Index\nOutput,0\n")
-
-
-def overflow(folder: Path) -> None:
-    add(folder, f"Opdebug.Node_OpDebug.1.2.{TIME}", standard_dump(overflow_dump(overflow_record(Overflow()))))
-
-
+ARRAY = saved(np.arange(3))
+GOLDEN = {f"{name}.0.{TIME}.npy": ARRAY for name in "ab"}
+DEBUG = standard_dump(overflow_dump(overflow_record(Overflow())))
 KINDS = {
-    "NPU dumps": (npu,),
-    "golden tensors": (golden,),
-    "FX tensors": (fx,),
-    "converted NPU tensors": (converted,),
-    "NPU statistics files": (statistics,),
-    "overflow debug records": (overflow,),
-    "2 golden tensors, 1 NPU dump": (npu, golden),
+    "NPU dumps": {ADD: VALID_DUMP},
+    "golden tensors": GOLDEN,
+    "FX tensors": {f"mm_1-aten.mm.default.OUTPUT.0.{TIME}.npy": ARRAY},
+    "converted NPU tensors": {f"{ADD}.output.0.npy": ARRAY},
+    "NPU statistics files": {f"{ADD}.csv": b"Input/Output,Index\nOutput,0\n"},
+    "overflow debug records": {f"Opdebug.Node_OpDebug.1.2.{TIME}": DEBUG},
+    "2 golden tensors, 1 NPU dump": {ADD: VALID_DUMP} | GOLDEN,
 }
 
 
-@pytest.mark.parametrize(("kind", "makers"), KINDS.items(), ids=KINDS)
-def test_kinds(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, makers: tuple[object, ...]) -> None:
-    for make in makers:
-        assert callable(make)
-        make(tmp_path)
-    outcome = run(capsys, "inspect", tmp_path)
+@pytest.mark.parametrize(("kind", "files"), KINDS.items(), ids=KINDS)
+def test_kinds(tmp_path: Path, opdiff: Command, kind: str, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        add(tmp_path, name, content)
+    outcome = opdiff("inspect", tmp_path)
     assert outcome.code == 0
     assert outcome.out.splitlines()[0] == f"{tmp_path}: {kind}"
 
 
-def test_a_tree_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tree_is_described(tmp_path: Path, opdiff: Command) -> None:
     for rank in (0, 1):
         for step in (0, 1, 2, 10):
             add(tmp_path / f"worldsize2_global_rank{rank}/20240115103052/{rank}/net/1/{step}", ADD, VALID_DUMP)
     add(tmp_path, "dynamo_original_graph.txt", b"graph")
-    outcome = run(capsys, "inspect", tmp_path)
+    outcome = opdiff("inspect", tmp_path)
     assert (outcome.code, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
     assert lines[:9] == [
@@ -98,35 +74,35 @@ def test_a_tree_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "  warning: gaps in the step numbers (2)  [missing-steps]" in lines
 
 
-def test_one_folder_has_no_table_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    npu(tmp_path)
-    out = run(capsys, "inspect", tmp_path).out
+def test_one_folder_has_no_table_of_runs(tmp_path: Path, opdiff: Command) -> None:
+    add(tmp_path, ADD, VALID_DUMP)
+    out = opdiff("inspect", tmp_path).out
     assert out.splitlines()[-1] == "checks: no findings"
     assert "runs" not in out
 
 
-def test_long_lists_of_types_and_folders_are_shortened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_lists_of_types_and_folders_are_shortened(tmp_path: Path, opdiff: Command) -> None:
     for number in range(25):
         add(tmp_path / f"f{number}", f"Type{number}.a{number}.1.2.{TIME}", VALID_DUMP)
-    out = run(capsys, "inspect", tmp_path).out
+    out = opdiff("inspect", tmp_path).out
     assert "Type11 1 and 13 more\n" in out
     assert "… and 5 more folders; --json lists them all\n" in out
 
 
-def test_long_lists_of_locations_are_shortened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_lists_of_locations_are_shortened(tmp_path: Path, opdiff: Command) -> None:
     for number in range(9):
         add(tmp_path, f"Add.a{number}.1.2.{TIME}", b"")
-    brief = run(capsys, "inspect", tmp_path).out.splitlines()
+    brief = opdiff("inspect", tmp_path).out.splitlines()
     assert brief[-7] == "  error: files that cannot be read (9)  [unreadable]"
     assert brief[-1] == "      … and 4 more; --all lists them"
-    full = run(capsys, "inspect", tmp_path, "--all").out.splitlines()
+    full = opdiff("inspect", tmp_path, "--all").out.splitlines()
     assert [line.split(":")[0].strip() for line in full[-9:]] == [f"{tmp_path}/Add.a{n}.1.2.{TIME}" for n in range(9)]
 
 
-def test_no_data_reads_headers_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_data_reads_headers_only(tmp_path: Path, opdiff: Command) -> None:
     add(tmp_path, ADD, dump(tensor([0.0, 0.0]), inputs=(tensor([1.0, 2.0]),)))
-    assert "[all-zero]" in run(capsys, "inspect", tmp_path).out
-    assert run(capsys, "inspect", tmp_path, "--no-data").out.endswith("checks: no findings\n")
+    assert "[all-zero]" in opdiff("inspect", tmp_path).out
+    assert opdiff("inspect", tmp_path, "--no-data").out.endswith("checks: no findings\n")
 
 
 TREE_FIELDS = {
@@ -135,10 +111,10 @@ TREE_FIELDS = {
 }  # fmt: skip
 
 
-def test_json_is_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_complete(tmp_path: Path, opdiff: Command) -> None:
     add(tmp_path / "20240115103052/0/net/1/3", ADD, VALID_DUMP)
     add(tmp_path / "20240115103052/0/net/1/3", f"Sub.b.1.2.{TIME}", b"")
-    found = run(capsys, "inspect", tmp_path, "--json").json
+    found = opdiff("inspect", tmp_path, "--json").json
     assert set(found) == TREE_FIELDS
     assert (found["path"], found["kind"], found["files"], found["operators"]) == (str(tmp_path), "NPU dumps", 2, 1)
     assert (found["steps"], found["devices"], found["models"], found["ranks"]) == ([3], [0], ["net"], [])
@@ -153,12 +129,10 @@ def test_json_is_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
 @pytest.mark.parametrize("names", [[], ["readme.md", "core"]], ids=["empty", "no_dumps"])
-def test_a_directory_without_dumps(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: list[str], options: list[str]
-) -> None:
+def test_a_directory_without_dumps(tmp_path: Path, opdiff: Command, names: list[str], options: list[str]) -> None:
     for name in names:
         add(tmp_path, name, b"x")
-    outcome = run(capsys, "inspect", tmp_path, *options)
+    outcome = opdiff("inspect", tmp_path, *options)
     assert (outcome.code, outcome.err) == (3, f"opdiff: {tmp_path}: no dump files here\n")
     if options:
         assert outcome.json["files"] == 0
@@ -167,11 +141,11 @@ def test_a_directory_without_dumps(
         assert ("[unreadable-name]" in outcome.out) is bool(names)
 
 
-def test_statistics_of_a_directory_read_every_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_statistics_of_a_directory_read_every_value(tmp_path: Path, opdiff: Command) -> None:
     add(tmp_path, f"Add.a.1.2.{TIME}", dump(tensor([1.0, float("inf")]), inputs=(tensor([3.0, 4.0]),)))
-    assert "[not-finite]" in run(capsys, "inspect", tmp_path, "--stats").out
-    assert "[not-finite]" not in run(capsys, "inspect", tmp_path).out
-    assert run(capsys, "inspect", tmp_path, "--stats", "--no-data").code == 2
+    assert "[not-finite]" in opdiff("inspect", tmp_path, "--stats").out
+    assert "[not-finite]" not in opdiff("inspect", tmp_path).out
+    assert opdiff("inspect", tmp_path, "--stats", "--no-data").code == 2
 
 
 def test_progress_is_reported(tmp_path: Path) -> None:

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from command_line import COMMAND, run
+from command_line import COMMAND
 from opdiff.sample.graph_mode import ge_dump
-from opdiff.workflows.reduce.on_workers import ReduceBatch
 from opdiff.workflows.reduce.plan import find_reducible
+from opdiff.workflows.reduce.work import reduce_once
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cluster_processes import ClusterProcesses
+    from command_line import Command
 
 
 def write_dump(folder: Path, count: int, size: int = 64) -> Path:
@@ -40,43 +41,29 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("keep", [(), ("--keep",)], ids=["removed", "kept"])
 def test_results_are_those_of_one_machine(
-    processes: ClusterProcesses,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    keep: tuple[str, ...],
+    processes: ClusterProcesses, tmp_path: Path, opdiff: Command, monkeypatch: pytest.MonkeyPatch, keep: tuple[str, ...]
 ) -> None:
     """Paths are relative, and workers have other current folders."""
     write_dump(tmp_path / "here", 40)
     shutil.copytree(tmp_path / "here", tmp_path / "there")
     monkeypatch.chdir(tmp_path)
-    here = run(capsys, "reduce", "here", *keep, "--json")
-    there = run(capsys, "reduce", "there", *keep, "--json", "--cluster", processes.address)
+    here = opdiff("reduce", "here", *keep, "--json")
+    there = opdiff("reduce", "there", *keep, "--json", "--cluster", processes.address)
     assert (here.code, there.code) == (0, 0)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert there.out.replace(str(tmp_path / "there"), "here") == here.out
     assert here.json["files"] + len(here.json["problems"]) == 40
 
 
-def test_directory_of_a_host(
-    processes: ClusterProcesses, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_directory_of_a_host(processes: ClusterProcesses, tmp_path: Path, opdiff: Command) -> None:
     home = processes.folder_of("npu-2") / "dump"
     write_dump(tmp_path / "here", 10)
     shutil.copytree(tmp_path / "here", home)
-    assert run(capsys, "reduce", tmp_path / "here").code == 0
-    words = "--json", "--cluster", processes.address
-    there = run(capsys, "reduce", "npu-2:/proc/self/cwd/dump", *words)
+    assert opdiff("reduce", tmp_path / "here").code == 0
+    there = opdiff("reduce", "npu-2:/proc/self/cwd/dump", "--json", "--cluster", processes.address)
     assert there.code == 0, there
     assert contents(home) == contents(tmp_path / "here")
     assert [*there.json["problems"]] == ["host://npu-2/proc/self/cwd/dump/Add.Add_0.1.6.1706596911000000"]
-    missing = run(capsys, "reduce", "npu-1:/proc/self/cwd/dump", *words)
-    assert missing.code == 3
-    assert "no such directory" in missing.err
-    monkeypatch.setattr("opdiff.run.workers._MAX_SECONDS_WITHOUT_WORKERS", 0.5)
-    lost = run(capsys, "reduce", "npu-4:/proc/self/cwd/dump", *words)
-    assert lost.code == 3
-    assert "no worker of the host npu-4 has been there for 0.5 s" in lost.err
 
 
 def wait_for_result(folder: Path) -> None:
@@ -104,11 +91,9 @@ def test_killed_worker_costs_no_file(processes: ClusterProcesses, tmp_path: Path
 def test_file_that_a_killed_worker_has_reduced(tmp_path: Path) -> None:
     folder = write_dump(tmp_path / "dump", 3)
     files = find_reducible(str(folder))
-    batch = ReduceBatch(("mean",), keep=False)
-    first = batch(files)
+    first = [reduce_once(file, ("mean",)) for file in files]
     assert [result.problem is None for result in first] == [False, True, True]
-    again = batch(files)
-    assert again == first
+    assert [reduce_once(file, ("mean",)) for file in files] == first
 
 
 @pytest.mark.parametrize(
@@ -119,9 +104,7 @@ def test_file_that_a_killed_worker_has_reduced(tmp_path: Path) -> None:
         (("--cluster-config", "x.yaml"), "--cluster-config requires --cluster"),
     ],
 )
-def test_contradictory_options(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
-) -> None:
-    outcome = run(capsys, "reduce", tmp_path, *words)
+def test_contradictory_options(tmp_path: Path, opdiff: Command, words: tuple[str, ...], message: str) -> None:
+    outcome = opdiff("reduce", tmp_path, *words)
     assert outcome.code == 2
     assert message in outcome.err

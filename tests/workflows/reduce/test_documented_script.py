@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from command_line import run
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
@@ -19,6 +18,8 @@ from opdiff.sample.graph_mode import write_graph_sample
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from command_line import Command
 
 # As documented; indentation is restored.
 SCRIPT = """
@@ -62,8 +63,8 @@ if __name__ == "__main__":
 """
 
 
-def compat_path(capsys: pytest.CaptureFixture[str]) -> str:
-    outcome = run(capsys, "compat-path")
+def compat_path(opdiff: Command) -> str:
+    outcome = opdiff("compat-path")
     assert outcome.code == 0
     return outcome.out.strip()
 
@@ -78,17 +79,17 @@ def convert(script: Path, folder: str, path: str) -> None:
         process.send_signal(signal.SIGTERM)
 
 
-def test_the_script_runs_and_its_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_script_runs_and_its_files_are_compared(tmp_path: Path, opdiff: Command) -> None:
     script = tmp_path / "convert.py"
     script.write_text(SCRIPT.lstrip())
     sample = write_graph_sample(str(tmp_path / "dumps"), ranks=1)
-    path = compat_path(capsys)
+    path = compat_path(opdiff)
     for folder in (sample.target, sample.golden):
         convert(script, folder, path)
         left = [name for _, _, names in os.walk(folder) for name in names if not name.endswith(".txt")]
         assert left
         assert all("_min_max.np" in name for name in left)
-    outcome = run(capsys, "compare", sample.target, sample.golden, "-o", tmp_path / "o")
+    outcome = opdiff("compare", sample.target, sample.golden, "-o", tmp_path / "o")
     assert outcome.code == 0, outcome
     assert "first bad operator: MatMul_1 (MatMul_1.output.0)" in outcome.out
 
@@ -98,10 +99,8 @@ def test_modules_are_not_on_the_normal_import_path() -> None:
     assert "No module named 'components'" in done.stderr
 
 
-def test_arrays_have_no_padding(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(compat_path(capsys))
+def test_arrays_have_no_padding(tmp_path: Path, opdiff: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(compat_path(opdiff))
     from components.utils.acc_cmp import parse_torchair_dump_data  # type: ignore[import-not-found]
 
     values = np.array([[1, 2.5], [-3, 8]], np.float32)

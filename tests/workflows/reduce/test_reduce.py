@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from command_line import Command
     from opdiff.workflows.reduce.plan import ReducibleFile
     from opdiff.workflows.reduce.work import FileStats
 
@@ -60,19 +61,19 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_a_doubtful_file_is_left_alone(
-    folder: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[bytes], bytes], message: str
+    folder: Path, opdiff: Command, damage: Callable[[bytes], bytes], message: str
 ) -> None:
     content = damage((folder / GE).read_bytes())
     (folder / GE).write_bytes(content)
     os.utime(folder / GE, (1e9, 1e9))
-    outcome = run(capsys, "reduce", folder)
+    outcome = opdiff("reduce", folder)
     assert message in outcome.out + outcome.err
     assert (folder / GE).read_bytes() == content
 
 
-def test_files_become_statistics(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_become_statistics(folder: Path, opdiff: Command) -> None:
     before = sum(path.stat().st_size for path in folder.iterdir())
-    outcome = run(capsys, "reduce", folder, "--info", "mean,l2norm,specials,crc32,histogram")
+    outcome = opdiff("reduce", folder, "--info", "mean,l2norm,specials,crc32,histogram")
     assert outcome.code == 0
     assert sorted(path.name for path in folder.iterdir()) == [
         f"{GE}_min_max.npz", FX.replace(".npy", "_min_max.npy"),
@@ -96,24 +97,22 @@ def test_files_become_statistics(folder: Path, capsys: pytest.CaptureFixture[str
     assert alone == found
 
 
-def test_keep(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = run(capsys, "reduce", folder, "--keep")
+def test_keep(folder: Path, opdiff: Command) -> None:
+    outcome = opdiff("reduce", folder, "--keep")
     assert (outcome.code, len(list(folder.iterdir()))) == (0, 4)
     assert "nothing removed" in outcome.out
 
 
-def test_reduced_dumps_are_compared_with_reduced_and_complete_ones(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reduced_dumps_are_compared_with_reduced_and_complete_ones(tmp_path: Path, opdiff: Command) -> None:
     sample = write_graph_sample(str(tmp_path / "a"), ranks=1)
     whole = write_graph_sample(str(tmp_path / "b"), ranks=1)
-    assert run(capsys, "reduce", tmp_path / "a", "--settle", 0).code == 0
+    assert opdiff("reduce", tmp_path / "a", "--settle", 0).code == 0
     for golden in (sample.golden, whole.golden):
-        outcome = run(capsys, "compare", sample.target, golden, "-o", tmp_path / "o")
+        outcome = opdiff("compare", sample.target, golden, "-o", tmp_path / "o")
         assert outcome.code == 0
         assert "first bad operator: MatMul_1 (MatMul_1.output.0)" in outcome.out
     for mode in ("md5", "statistics"):
-        outcome = run(capsys, "compare", sample.target, whole.target, "-o", tmp_path / "o", "--data_mode", mode)
+        outcome = opdiff("compare", sample.target, whole.target, "-o", tmp_path / "o", "--data_mode", mode)
         assert "no tensor fails" in outcome.out
 
 
@@ -136,11 +135,9 @@ def test_padding_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (GE, b"12345678"),
     ],
 )
-def test_irreducible_files_are_kept(
-    name: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_irreducible_files_are_kept(name: str, content: bytes, tmp_path: Path, opdiff: Command) -> None:
     (tmp_path / name).write_bytes(content)
-    outcome = run(capsys, "reduce", tmp_path, "--settle", 0)
+    outcome = opdiff("reduce", tmp_path, "--settle", 0)
     assert outcome.code == 0
     assert "cannot be reduced, kept: 1 file\n" in outcome.out
     assert [path.name for path in tmp_path.iterdir()] == [name]
@@ -154,63 +151,55 @@ def test_irreducible_files_are_kept(
         "Opdebug.Node_OpDebug.1.2.1706596911000001", "conv.0.1706596911000001.npy", f"{GE}.4.0.1.0",
     ],
 )  # fmt: skip
-def test_other_files_are_not_touched(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_files_are_not_touched(name: str, tmp_path: Path, opdiff: Command) -> None:
     (tmp_path / name).write_bytes(ge_dump([VALUES], [VALUES]))
-    outcome = run(capsys, "reduce", tmp_path, "--settle", 0)
+    outcome = opdiff("reduce", tmp_path, "--settle", 0)
     assert outcome.out == "reduced: 0 files, 0 B to 0 B, 0 B saved\n"
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_empty_tensor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_tensor(tmp_path: Path, opdiff: Command) -> None:
     (tmp_path / FX).write_bytes(saved(np.zeros((0, 4), np.float32)))
-    assert run(capsys, "reduce", tmp_path, "--settle", 0).code == 0
+    assert opdiff("reduce", tmp_path, "--settle", 0).code == 0
     (path,) = tmp_path.iterdir()
     (found,) = read_reduced(str(path))[Slot.OUTPUT]
     assert (found.minimum, found.shape, found.crc32) == (None, (0, 4), "00000000")
     assert np.isnan(np.load(path)).all()
 
 
-def test_hashed_name_is_resolved_after_reduction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hashed_name_is_resolved_after_reduction(tmp_path: Path, opdiff: Command) -> None:
     name = str(DumpName("Add", "x" * 300, 1, 6, 1706596911000001))
     hashed = hashed_name(str(tmp_path), name)
     (tmp_path / hashed).write_bytes(ge_dump([VALUES], [VALUES]))
     (tmp_path / "mapping.csv").write_text(mapping_csv([(hashed, name)]))
-    assert run(capsys, "reduce", tmp_path, "--settle", 0).code == 0
+    assert opdiff("reduce", tmp_path, "--settle", 0).code == 0
     assert sorted(os.listdir(tmp_path)) == sorted([f"{hashed}_min_max.npz", "mapping.csv"])
-    outcome = run(capsys, "inspect", tmp_path, "--json")
+    outcome = opdiff("inspect", tmp_path, "--json")
     assert (outcome.json["kind"], outcome.json["files"]) == ("reduced dumps", 1)
-    assert run(capsys, "inspect", tmp_path / f"{hashed}_min_max.npz").code == 0
+    assert opdiff("inspect", tmp_path / f"{hashed}_min_max.npz").code == 0
 
 
 # Files that are still being written
 
 
-def test_file_open_for_writing_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_open_for_writing_is_kept(folder: Path, opdiff: Command) -> None:
     with (folder / GE).open("r+b"):
         assert is_open_for_writing(str(folder / GE))
-        outcome = run(capsys, "reduce", folder, "--settle", 0)
+        outcome = opdiff("reduce", folder, "--settle", 0)
         assert "still being written, kept: 1 file\n" in outcome.out
         assert (folder / GE).exists()
     assert not is_open_for_writing(str(folder / GE))
-    assert "reduced: 1 file," in run(capsys, "reduce", folder, "--settle", 0).out
+    assert "reduced: 1 file," in opdiff("reduce", folder, "--settle", 0).out
 
 
-def test_recent_file_must_settle(folder: Path) -> None:
+@pytest.mark.parametrize("times", [None, (4e9, 4e9)], ids=["recent", "from the future"])
+def test_file_settles_by_observation(folder: Path, times: tuple[float, float] | None) -> None:
+    os.utime(folder / GE, times)
     tracker = SettleTracker(0.2)
-    os.utime(folder / GE)
     (young,) = [file for file in find_reducible(str(folder)) if not file.is_fx]
     assert not tracker.is_settled(young)
     time.sleep(0.25)
     assert tracker.is_settled(young)
-
-
-def test_file_from_the_future_settles_by_observation(folder: Path) -> None:
-    os.utime(folder / GE, (4e9, 4e9))
-    tracker = SettleTracker(0.1)
-    (early,) = [file for file in find_reducible(str(folder)) if not file.is_fx]
-    assert not tracker.is_settled(early)
-    time.sleep(0.15)
-    assert tracker.is_settled(early)
 
 
 def test_a_file_that_changes_while_it_is_measured_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,13 +231,13 @@ def test_unverified_reduction_is_discarded(folder: Path, monkeypatch: pytest.Mon
     assert sorted(os.listdir(folder)) == sorted([GE, FX])
 
 
-def test_drafts_of_dead_processes_are_removed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drafts_of_dead_processes_are_removed(folder: Path, opdiff: Command) -> None:
     child = subprocess.Popen([*COMMAND, "--version"], stdout=subprocess.DEVNULL)
     child.wait()
     dead, alive = f".{child.pid}.1.0123abcd.part", f".{os.getpid()}.1.0123abcd.part"
     for name in (dead, alive):
         (folder / name).write_bytes(b"x")
-    run(capsys, "reduce", folder, "--settle", 0)
+    opdiff("reduce", folder, "--settle", 0)
     assert not (folder / dead).exists()
     assert (folder / alive).exists()
 
@@ -285,16 +274,14 @@ def test_pause_limits_the_load() -> None:
         (("--load", "0"), "is not a percentage"),
     ],
 )
-def test_wrong_options(
-    options: tuple[str, str], problem: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    outcome = run(capsys, "reduce", folder, *options)
+def test_wrong_options(options: tuple[str, str], problem: str, folder: Path, opdiff: Command) -> None:
+    outcome = opdiff("reduce", folder, *options)
     assert outcome.code == 2
     assert problem in outcome.err
 
 
-def test_missing_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = run(capsys, "reduce", tmp_path / "nothing")
+def test_missing_directory(tmp_path: Path, opdiff: Command) -> None:
+    outcome = opdiff("reduce", tmp_path / "nothing")
     assert (outcome.code, "no such directory" in outcome.err) == (3, True)
 
 

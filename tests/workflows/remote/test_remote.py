@@ -23,6 +23,7 @@ from remote_servers import proxy_to, s3_server, ssh_server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from command_line import Command
     from remote_servers import Proxy, S3Server, SshServer
 
 SECRET = "t0p-s3cret"  # noqa: S105  the password of no server
@@ -59,11 +60,22 @@ def on_s3(s3: S3Server, sample: Path) -> str:
     return s3.upload(sample, "sample")
 
 
+@pytest.fixture(scope="module")
+def on_ssh(ssh: SshServer, sample: Path) -> str:
+    return ssh.url(sample)
+
+
 @pytest.fixture
 def proxy(ssh: SshServer) -> Iterator[Proxy]:
     with proxy_to(ssh.port) as found:
         ssh.trust(found.port)
         yield found
+
+
+@pytest.fixture
+def proxied(ssh: SshServer, sample: Path, proxy: Proxy) -> str:
+    """The URL of the sample through the proxy."""
+    return ssh.url(sample, proxy.port)
 
 
 @pytest.fixture
@@ -109,24 +121,19 @@ def expected(comparisons: Comparisons, sample: Path) -> tuple[bytes, str]:
     return _expected[sample]
 
 
-def test_a_comparison_over_ssh_equals_a_local_one(
-    comparisons: Comparisons, ssh: SshServer, sample: Path, expected: object
+@pytest.mark.parametrize("place", ["on_ssh", "on_s3"])
+def test_a_remote_comparison_equals_a_local_one(
+    comparisons: Comparisons, expected: object, place: str, request: pytest.FixtureRequest
 ) -> None:
-    assert comparisons.result(ssh.url(sample)) == expected
+    assert comparisons.result(request.getfixturevalue(place)) == expected
 
 
-def test_a_comparison_on_s3_equals_a_local_one(comparisons: Comparisons, on_s3: str, expected: object) -> None:
-    assert comparisons.result(on_s3) == expected
-
-
-def test_graph_mode_over_ssh_equals_local_files(
-    ssh: SshServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_graph_mode_over_ssh_equals_local_files(ssh: SshServer, tmp_path: Path, opdiff: Command) -> None:
     made = write_graph_sample(str(tmp_path / "dump"))
     tables = []
     for number, sides in enumerate(((made.target, made.golden), map(ssh.url, map(Path, (made.target, made.golden))))):
         out = tmp_path / f"out{number}"
-        assert run(capsys, "compare", *sides, "-m", "torchair", "-o", out).code == 0
+        assert opdiff("compare", *sides, "-m", "torchair", "-o", out).code == 0
         texts = [path.read_text() for path in sorted(out.rglob("*.csv"))]
         tables.append([text.replace(ssh.url(tmp_path), str(tmp_path)) for text in texts])
     assert tables[0] == tables[1]
@@ -139,12 +146,12 @@ def test_workers_of_a_cluster_read_remote_files(comparisons: Comparisons, on_s3:
 
 
 def test_workers_of_a_cluster_get_no_password(
-    comparisons: Comparisons, ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
+    comparisons: Comparisons, ssh: SshServer, sample: Path, opdiff: Command
 ) -> None:
     user = os.environ.get("USER") or "root"
     url = ssh.url(sample, user=f"{user}:{SECRET}@")
     outcomes = [comparisons.run(url, "--cluster", "local:1")[0]]
-    outcomes += [run(capsys, command, f"{url}/npu", "--cluster", "local:1") for command in ("inspect", "convert")]
+    outcomes += [opdiff(command, f"{url}/npu", "--cluster", "local:1") for command in ("inspect", "convert")]
     for outcome in outcomes:
         assert outcome.code == 2
         assert "workers of a cluster use credentials of their own" in outcome.err
@@ -152,42 +159,37 @@ def test_workers_of_a_cluster_get_no_password(
 
 
 def test_workers_of_a_cluster_inspect_and_convert_remote_files(
-    on_s3: str, tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]
+    on_s3: str, tmp_path: Path, sample: Path, opdiff: Command
 ) -> None:
-    here = run(capsys, "inspect", sample / "npu", "--stats", "--json")
-    there = run(capsys, "inspect", f"{on_s3}/npu", "--stats", "--json", "--cluster", "local:2")
+    here = opdiff("inspect", sample / "npu", "--stats", "--json")
+    there = opdiff("inspect", f"{on_s3}/npu", "--stats", "--json", "--cluster", "local:2")
     assert there.code == 0, there
     assert there.out.replace(f"{on_s3}/npu", str(sample / "npu")) == here.out
-    assert run(capsys, "convert", sample / "npu", "-out", tmp_path / "here").code == 0
-    outcome = run(capsys, "convert", f"{on_s3}/npu", "-out", tmp_path / "there", "--cluster", "local:2")
+    assert opdiff("convert", sample / "npu", "-out", tmp_path / "here").code == 0
+    outcome = opdiff("convert", f"{on_s3}/npu", "-out", tmp_path / "there", "--cluster", "local:2")
     assert outcome.code == 0, outcome
     names = [sorted(path.name for path in (tmp_path / name).iterdir()) for name in ("here", "there")]
     assert names[0] == names[1]
 
 
-@pytest.mark.parametrize("options", [(), ("--stats",), ("--no-data",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [("npu",), ("npu", "--stats"), ("npu", "--no-data"), (RULES,), ("npu/*",), ("golden/*",)],
+    ids=["samples", "values", "headers", "rules", "dump", "array"],
+)
 def test_inspection_over_ssh_equals_that_of_local_files(
-    options: tuple[str, ...], ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], on_ssh: str, sample: Path, opdiff: Command
 ) -> None:
-    remote = run(capsys, "inspect", ssh.url(sample / "npu"), "--json", *options).out
-    assert (
-        remote.replace(ssh.url(sample), str(sample)) == run(capsys, "inspect", sample / "npu", "--json", *options).out
-    )
-
-
-def test_rules_and_single_files_are_inspected_over_ssh(
-    ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for path in (sample / RULES, min((sample / "npu").iterdir()), min((sample / "golden").iterdir())):
-        remote = run(capsys, "inspect", ssh.url(path), "--json").out
-        assert remote.replace(ssh.url(sample), str(sample)) == run(capsys, "inspect", path, "--json").out
+    path = min(sample.glob(words[0])).relative_to(sample)
+    local, remote = (opdiff("inspect", f"{root}/{path}", "--json", *words[1:]).out for root in (sample, on_ssh))
+    assert remote.replace(on_ssh, str(sample)) == local
 
 
 def test_conversion_over_ssh_equals_that_of_local_files(
-    ssh: SshServer, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    on_ssh: str, sample: Path, tmp_path: Path, opdiff: Command
 ) -> None:
-    for name, source in (("local", sample / "npu"), ("remote", ssh.url(sample / "npu"))):
-        assert run(capsys, "convert", source, "-out", tmp_path / name, "-f", "NCHW").code == 0
+    for name, source in (("local", sample / "npu"), ("remote", f"{on_ssh}/npu")):
+        assert opdiff("convert", source, "-out", tmp_path / name, "-f", "NCHW").code == 0
     local, remote = (
         {path.name: path.read_bytes() for path in (tmp_path / name).rglob("*.npy")} for name in ("local", "remote")
     )
@@ -220,19 +222,17 @@ def test_an_interrupted_run_measures_changed_remote_files_again(
 
 
 @pytest.mark.usefixtures("few_retries")
-def test_cut_connections_cost_only_time(
-    comparisons: Comparisons, ssh: SshServer, sample: Path, proxy: Proxy, expected: object
-) -> None:
+def test_cut_connections_cost_only_time(comparisons: Comparisons, proxied: str, proxy: Proxy, expected: object) -> None:
     proxy.cuts = [9_000, 30_000, 100_000]
-    assert comparisons.result(ssh.url(sample, proxy.port)) == expected
+    assert comparisons.result(proxied) == expected
     assert proxy.connections > 3
 
 
 def test_a_slow_connection_costs_only_time(
-    comparisons: Comparisons, ssh: SshServer, sample: Path, proxy: Proxy, expected: object
+    comparisons: Comparisons, proxied: str, proxy: Proxy, expected: object
 ) -> None:
     proxy.delay_s = 0.002
-    assert comparisons.result(ssh.url(sample, proxy.port)) == expected
+    assert comparisons.result(proxied) == expected
 
 
 @pytest.mark.usefixtures("few_retries")
@@ -294,22 +294,19 @@ def test_a_connection_that_is_cut_while_requests_are_sent_fails_quietly(
 
 
 @pytest.mark.usefixtures("few_retries")
-def test_a_server_that_is_gone_is_named(
-    ssh: SshServer, proxy: Proxy, sample: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_is_gone_is_named(proxied: str, proxy: Proxy, opdiff: Command) -> None:
     proxy.is_refusing = True
-    url = ssh.url(sample, proxy.port)
-    outcome = run(capsys, "compare", f"{url}/npu", f"{url}/golden")
+    outcome = opdiff("compare", f"{proxied}/npu", f"{proxied}/golden")
     assert outcome.code == 3
-    assert f"opdiff: {url}/npu: cannot be reached:" in outcome.err
+    assert f"opdiff: {proxied}/npu: cannot be reached:" in outcome.err
 
 
 # Trust
 
 
-def test_a_host_that_is_not_known_is_refused(ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_host_that_is_not_known_is_refused(ssh: SshServer, sample: Path, opdiff: Command) -> None:
     with proxy_to(ssh.port) as proxy:
-        outcome = run(capsys, "inspect", ssh.url(sample, proxy.port))
+        outcome = opdiff("inspect", ssh.url(sample, proxy.port))
     assert outcome.code == 3
     assert "is not in ~/.ssh/known_hosts" in outcome.err
 
@@ -325,13 +322,11 @@ def test_passwords_are_shown_nowhere(comparisons: Comparisons, ssh: SshServer, s
 
 
 @pytest.mark.parametrize("option", [(), ("--no-such-option",)], ids=["wrong password", "wrong usage"])
-def test_passwords_are_not_in_errors(
-    option: tuple[str, ...], ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    outcome = run(capsys, "inspect", ssh.url(sample, user=f"nobody-here:{SECRET}@"), f"sftp://x:{SECRET}@h/", *option)
+def test_passwords_are_not_in_errors(option: tuple[str, ...], ssh: SshServer, sample: Path, opdiff: Command) -> None:
+    outcome = opdiff("inspect", ssh.url(sample, user=f"nobody-here:{SECRET}@"), f"sftp://x:{SECRET}@h/", *option)
     assert outcome.code == 2
     assert SECRET not in outcome.out + outcome.err
-    outcome = run(capsys, "inspect", ssh.url(sample, user=f"nobody-here:{SECRET}@"))
+    outcome = opdiff("inspect", ssh.url(sample, user=f"nobody-here:{SECRET}@"))
     assert outcome.code == 3
     assert "authentication" in outcome.err
     assert SECRET not in outcome.out + outcome.err
@@ -358,18 +353,18 @@ def test_links_and_hostile_names_are_skipped_as_they_are_locally(ssh: SshServer,
 
 
 def test_with_a_cache_data_is_fetched_once(
-    comparisons: Comparisons, ssh: SshServer, sample: Path, proxy: Proxy, tmp_path: Path, expected: object
+    comparisons: Comparisons, proxied: str, proxy: Proxy, tmp_path: Path, expected: object
 ) -> None:
-    root, cache = ssh.url(sample, proxy.port), tmp_path / "cache"
-    assert comparisons.result(root, "--cache", cache) == expected
+    cache = tmp_path / "cache"
+    assert comparisons.result(proxied, "--cache", cache) == expected
     before = proxy.nbytes
-    assert comparisons.result(root, "--cache", cache) == expected
+    assert comparisons.result(proxied, "--cache", cache) == expected
     assert proxy.nbytes - before < before / 4
     assert all(path.resolve().is_relative_to(cache) for path in cache.rglob("*"))
 
 
-def test_tensors_above_the_limit_have_the_reason(comparisons: Comparisons, ssh: SshServer, sample: Path) -> None:
-    outcome, out = comparisons.run(ssh.url(sample), "--memory", "2000", "--no-html")
+def test_tensors_above_the_limit_have_the_reason(comparisons: Comparisons, on_ssh: str) -> None:
+    outcome, out = comparisons.run(on_ssh, "--memory", "2000", "--no-html")
     assert outcome.code == 0
     (table,) = out.glob("result_*.csv")
     assert "exceed the limit of 2000 for remote data in memory (none with --cache DIR)" in table.read_text()

@@ -2,6 +2,6 @@
 
     URL ──urls──► path without a password ──stores──► Store ──► fsspec file system (sftp, s3, …)
 
-Other parts use `core.filesystem`, `core.input_file` and `core.source`, which take paths of this machine and URLs alike.
+Other parts use `core.filesystem` and `core.source`, which take paths of this machine and URLs alike.
 Libraries are imported when the first URL is opened.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import unicodedata
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -56,6 +57,13 @@ class Item(Struct, frozen=True):
     def is_symlink(self) -> bool:
         """Return whether it is a link."""
         return self.kind is ItemKind.LINK
+
+
+def facts_of(path: str, mode: int, nbytes: int | None, time: float | None) -> dict[str, object]:
+    """Return the facts about a file of a Unix system, as fsspec gives them."""
+    kinds = ((stat.S_ISREG, ItemKind.FILE), (stat.S_ISDIR, ItemKind.FOLDER), (stat.S_ISLNK, ItemKind.LINK))
+    kind = next((kind for test, kind in kinds if test(mode)), ItemKind.OTHER)
+    return {"name": path, "type": str(kind), "size": nbytes, "mtime": time}
 
 
 def items_of(url: str, folder: str, facts: Iterable[Mapping[str, object]]) -> dict[str, Item]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import stat
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import paramiko
 
-from opdiff.core.remote.listing import ItemKind
+from opdiff.core.remote.listing import facts_of
 from opdiff.core.remote.urls import password_of
 
 if TYPE_CHECKING:
@@ -98,10 +97,7 @@ def _ignoring_errors(send: Callable[..., None], *arguments: object) -> None:
 
 
 def _facts(path: str, attributes: paramiko.SFTPAttributes) -> Mapping[str, object]:
-    mode = attributes.st_mode or 0
-    kinds = ((stat.S_ISREG, ItemKind.FILE), (stat.S_ISDIR, ItemKind.FOLDER), (stat.S_ISLNK, ItemKind.LINK))
-    kind = next((kind for test, kind in kinds if test(mode)), ItemKind.OTHER)
-    return {"name": path, "type": str(kind), "size": attributes.st_size, "mtime": attributes.st_mtime}
+    return facts_of(path, attributes.st_mode or 0, attributes.st_size, attributes.st_mtime)
 
 
 def _host_config(host: str) -> Mapping[str, object]:

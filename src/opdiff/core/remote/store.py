@@ -10,32 +10,76 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 
 from opdiff.core.remote.connect import Closable, HasLinks, connect, max_requests
 from opdiff.core.remote.listing import Item, ItemKind, item_of, items_of
-from opdiff.core.remote.ranges import ByteRange, merge, pieces
 from opdiff.core.remote.retries import RemoteError, RetryPolicy, expected_errors, with_retries
 from opdiff.core.remote.urls import query_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from opdiff.core.remote.cache import Cache
     from opdiff.core.remote.connect import Connection, Files
+    from opdiff.core.remote.stores import Cache
 
     Data = bytes | memoryview
 
 Result = TypeVar("Result")
 
+PIECE_NBYTES = 8 << 20
+"""Size of one request; after a failure only the pieces that are missing are requested again."""
+
+# Bytes between two ranges that cost less than another request.
+_MAX_GAP_NBYTES = 1 << 16
 # First bytes of a large file; most headers are shorter.
 _HEAD_NBYTES = 1 << 12
 # Files up to this size are read as a whole, because a request costs more than their bytes.
 _MAX_SMALL_NBYTES = 1 << 16
 _MAX_CACHED_NBYTES = 256 << 20
+
+
+class ByteRange(Struct, frozen=True, order=True):
+    """The bytes from `start` to `stop` of a file."""
+
+    url: str
+    start: int
+    stop: int
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return self.stop - self.start
+
+    def holds(self, other: ByteRange) -> bool:
+        """Return whether another range is a part of this one."""
+        return self.url == other.url and self.start <= other.start and other.stop <= self.stop
+
+
+def merge(ranges: Iterable[ByteRange]) -> list[ByteRange]:
+    """Return ranges that hold all given ones; ranges of a file that are close together become one."""
+    merged: list[ByteRange] = []
+    for url, group in groupby(sorted(ranges), key=attrgetter("url")):
+        first, *others = group
+        start, stop = first.start, first.stop
+        for other in others:
+            if other.start > stop + _MAX_GAP_NBYTES:
+                merged.append(ByteRange(url, start, stop))
+                start, stop = other.start, other.stop
+            stop = max(stop, other.stop)
+        merged.append(ByteRange(url, start, stop))
+    return merged
+
+
+def pieces(whole: ByteRange) -> Iterator[ByteRange]:
+    """Yield the requests for a range."""
+    for start in range(whole.start, whole.stop, PIECE_NBYTES):
+        yield ByteRange(whole.url, start, min(start + PIECE_NBYTES, whole.stop))
 
 
 class Settings(Struct, frozen=True):

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import DataMode
 from opdiff.core.judgement import Colour, DocumentedResult
+from opdiff.core.metrics import differences
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
-from opdiff.core.tensor_stats import differences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.comparison import Row
+    from opdiff.core.metrics import Difference, TensorStats
     from opdiff.core.reasons import Reason
-    from opdiff.core.tensor_stats import Difference, TensorStats
 
 MIN_COSINE, MAX_RELATIVE_ERROR = 0.99, 0.01
 """Documented limits of PASS: cosine at least, relative error below."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from opdiff.core.dump import GraphKind, GraphOp, SideTensor, SkippedPath, TokenDump
 from opdiff.core.errors import DumpError
 from opdiff.core.filesystem import read_ahead
+from opdiff.core.metrics import TensorStats
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.core.tensor_stats import TensorStats
 from opdiff.read import read_operator
 from opdiff.read.directory import is_statistics
 from opdiff.read.filename import DumpName, FxName, operator_name

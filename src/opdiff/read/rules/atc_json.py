@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import read_input
+from opdiff.core.filesystem import read_input
 from opdiff.core.reasons import because
 from opdiff.read.rules.c_escapes import unescape
 from opdiff.read.rules.model import READ_ATTRIBUTES, CompiledGraph, Model, ModelOp, TensorDesc

@@ -16,7 +16,7 @@ import re
 from enum import StrEnum
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import open_input, read_input
+from opdiff.core.filesystem import open_input, read_input
 from opdiff.core.reasons import because
 from opdiff.read.rules import om
 from opdiff.read.rules.model import Description

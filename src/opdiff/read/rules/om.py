@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import open_input, size_of
+from opdiff.core.filesystem import open_input, size_of
 from opdiff.core.reasons import because
 from opdiff.read.rules.model import Description, OmHeader
 

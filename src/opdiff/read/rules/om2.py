@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import open_input
+from opdiff.core.filesystem import open_input
 from opdiff.core.reasons import because
 from opdiff.read.rules.model_schema import MESSAGES, FieldError, encode
 

@@ -7,7 +7,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import read_input
+from opdiff.core.filesystem import read_input
 from opdiff.core.reasons import because
 from opdiff.read.rules.atc_document import to_document
 from opdiff.read.rules.description import ModelKind, read_description, require_kind

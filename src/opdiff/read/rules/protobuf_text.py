@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import read_input
+from opdiff.core.filesystem import read_input
 from opdiff.core.reasons import because
 from opdiff.read.rules.c_escapes import unescape
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from opdiff.align.custom import Conversions
     from opdiff.core.comparison import Row
     from opdiff.core.dump import Unit
-    from opdiff.core.error_facts import ErrorFacts
-    from opdiff.core.explanation import Explanation
+    from opdiff.core.error_facts import ErrorFacts, Explanation
     from opdiff.core.judgement import Finding, Judgement
     from opdiff.core.pairing import PairingResult
     from opdiff.workflows.compare.kept_pairs import LazyPairs

@@ -19,7 +19,7 @@ import msgspec
 from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, open_atomic
 from opdiff.core.comparison import STORED_AS_ARRAYS, Row
-from opdiff.core.input_file import read_input
+from opdiff.core.filesystem import read_input
 from opdiff.core.reasons import kind_of
 from opdiff.report.packed_columns import pack_columns, unpack_columns
 from opdiff.workflows.cluster import UNREADABLE

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, open_atomic
-from opdiff.core.next_command import next_command
+from opdiff.core.comparison import next_command
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison

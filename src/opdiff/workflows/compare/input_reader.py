@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from opdiff.core.errors import InputError
 from opdiff.core.pairing import Pairing
-from opdiff.core.remote.hosts import host_of
-from opdiff.core.remote.urls import is_remote
+from opdiff.core.remote.urls import host_of, is_remote
 from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.read.rules import read_rules

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
-    from opdiff.core.manual_pair import ManualPair
-    from opdiff.core.pairing import PairingResult
+    from opdiff.core.pairing import ManualPair, PairingResult
     from opdiff.core.reasons import Reason
     from opdiff.pair.selection import Selection
     from opdiff.pair.training import BatchJob, ModelFolder

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, TypeVarTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.comparison import DataMode, Row
+from opdiff.core.comparison import DataMode, Row, paired_row, side_info
 from opdiff.core.dtypes import largest_finite
 from opdiff.core.errors import ElementError, LayoutError, OpdiffError
+from opdiff.core.metrics import TensorStats
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, because
-from opdiff.core.rows import paired_row, side_info
-from opdiff.core.tensor_stats import TensorStats
 from opdiff.measure.graph_metrics import documented_metrics, extra_metrics, stats_of_sums
 from opdiff.measure.metrics import metrics_of
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.comparison import DataMode
+from opdiff.core.comparison import DataMode, unpaired_row
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import because
-from opdiff.core.rows import unpaired_row
 from opdiff.run import Work, limit_workers, run, usable_cores
 from opdiff.workflows.cluster import is_unread
 from opdiff.workflows.compare.batch import measure_batch

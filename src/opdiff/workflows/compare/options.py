@@ -11,7 +11,7 @@ from opdiff.core import filesystem
 from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import is_host_side
+from opdiff.core.remote.urls import is_host_side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

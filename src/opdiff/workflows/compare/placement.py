@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from opdiff.core.moved_source import move_source
-from opdiff.core.remote.hosts import host_of
+from opdiff.core.remote.urls import host_of
 from opdiff.run.task_round import Place
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.comparison import Profile
+from opdiff.core.error_facts import Profile
 from opdiff.core.errors import OpdiffError
 from opdiff.core.judgement import Origin
 from opdiff.measure.kernel import library as native

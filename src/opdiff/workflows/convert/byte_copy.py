@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import DumpError
-from opdiff.core.input_file import regular_file
+from opdiff.core.filesystem import regular_file
 from opdiff.core.reasons import because
 from opdiff.core.remote.urls import is_remote
 

@@ -1,10 +1,11 @@
-"""File names of the results of `convert`."""
+"""File names of the results of `convert`, and the lists next to them: failed files and shortened names."""
 
 from __future__ import annotations
 
 import os
 import re
 import uuid
+from contextlib import suppress
 from enum import StrEnum
 from hashlib import md5
 from math import prod
@@ -12,9 +13,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.dtypes import Kind
+from opdiff.core.filesystem import regular_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from opdiff.core.dtypes import DType
     from opdiff.core.tensor import Shape, Slot
 
@@ -75,3 +80,34 @@ def _with_op_name(name: TensorName) -> str:
         # The header is not trusted: only safe characters are used in a name.
         fields[1] = _UNSAFE_CHARACTERS.sub("_", name.op_name.rsplit("/", 1)[-1])
     return ".".join(fields)
+
+
+def write_failed_list(path: str, failures: Iterable[tuple[str, str]]) -> None:
+    """Write a line per failed file, with its tensors if only some failed; without failures, remove the list."""
+    by_file: dict[str, list[str]] = {}
+    for file, tensor in failures:
+        by_file.setdefault(os.path.abspath(file), []).extend([tensor] if tensor else [])
+    if by_file:
+        _write_lines(path, [",".join([file, *tensors]) for file, tensors in by_file.items()])
+    else:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def write_mapping(folder: str, names: Iterable[tuple[str, str]]) -> None:
+    """Add short and full names to the folder's `mapping.csv`, each pair once."""
+    path = os.path.join(folder, "mapping.csv")
+    lines: list[str] = []
+    with (
+        suppress(FileNotFoundError),
+        open(path, encoding="utf-8", errors="surrogateescape", opener=regular_file) as file,
+    ):
+        lines = [line for line in file.read().split("\n") if line]
+    known = set(lines)
+    lines += [line for short, full in names if (line := f"{short},{full}") not in known]
+    _write_lines(path, lines)
+
+
+def _write_lines(path: str, lines: Iterable[str]) -> None:
+    with open_atomic(path) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode(errors="surrogateescape"))

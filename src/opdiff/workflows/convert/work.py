@@ -95,22 +95,16 @@ def convert_all(
 
 def _convert_on_cluster(jobs: Sequence[ConvertJob], cluster: Cluster) -> Iterator[tuple[ConvertJob, ConvertResult]]:
     from opdiff.run.task_round import BatchWork
+    from opdiff.run.worker_task import Each
 
     work = BatchWork(
-        convert_files,
+        Each(convert_file),
         _failed,
         lambda job: max(job.nbytes, _MIN_WEIGHT_BYTES),
         place=lambda job: place_of(job.path),
         is_unread=lambda result: any(is_unread(failure.reason) for failure in result.failures),
     )
     return cluster.run(work, jobs)
-
-
-def convert_files(jobs: Sequence[ConvertJob]) -> list[ConvertResult]:
-    """Convert some files on a worker; after an interrupt no further files."""
-    from opdiff.run.worker_task import uncancelled
-
-    return [convert_file(job) for job in uncancelled(jobs)]
 
 
 def convert_file(job: ConvertJob) -> ConvertResult:
@@ -124,9 +118,9 @@ def convert_file(job: ConvertJob) -> ConvertResult:
         return replace(_failed(job, because("workflows.defect", error=repr(error))), defect=traceback.format_exc())
 
 
-def _failed(job: ConvertJob, reason: Reason) -> ConvertResult:
-    """Return the result of a file that could not be converted."""
-    return ConvertResult(failures=(Failure(job.path, "", reason),))
+def _failed(job: ConvertJob, reason: Reason, tensor: str = "") -> ConvertResult:
+    """Return the result of a file, or one of its tensors, that could not be converted."""
+    return ConvertResult(failures=(Failure(job.path, tensor, reason),))
 
 
 def _convert(job: ConvertJob) -> ConvertResult:
@@ -161,7 +155,7 @@ def _convert_to_archive(job: ConvertJob, operator: OpDump) -> ConvertResult:
             try:
                 aligned = _load(tensor, job.options)
             except (OpdiffError, MemoryError) as error:
-                results.append(_failed_tensor(job, slot, index, error))
+                results.append(_failed(job, _reason(error), f"{slot}:{index}"))
                 continue
             results.append(ConvertResult(steps=_named_steps(slot, index, (*tensor.notes, *aligned.steps))))
             yield f"{slot}_{index}", aligned.codes, tensor.spec.dtype
@@ -180,7 +174,7 @@ def _convert_tensor(job: ConvertJob, operator: OpDump, slot: Slot, index: int) -
     try:
         return _write_tensor(job, operator, slot, index)
     except (OpdiffError, OSError, MemoryError) as error:
-        failure = _failed_tensor(job, slot, index, error)
+        failure = _failed(job, _reason(error), f"{slot}:{index}")
         if options.form is not Form.MSNPY or not isinstance(error, LayoutError):
             return failure
     # Names of this form have the layout, which distinguishes stored from converted data.
@@ -276,12 +270,6 @@ def _result_path(job: ConvertJob, name: str) -> tuple[str, tuple[tuple[str, str]
 
 def _named_steps(slot: Slot, index: int, steps: Sequence[Reason]) -> tuple[tuple[str, Reason], ...]:
     return tuple((f"{slot}:{index}", step) for step in steps)
-
-
-def _failed_tensor(
-    job: ConvertJob, slot: Slot, index: int, error: OpdiffError | OSError | MemoryError
-) -> ConvertResult:
-    return ConvertResult(failures=(Failure(job.path, f"{slot}:{index}", _reason(error)),))
 
 
 def _reason(error: OpdiffError | OSError | MemoryError) -> Reason:

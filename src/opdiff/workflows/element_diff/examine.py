@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from opdiff.align.element_reader import open_pair
 from opdiff.core import filesystem
+from opdiff.core.comparison import listed_row
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, any_of, because, quoted
-from opdiff.core.rows import listed_row
 from opdiff.core.tensor import Slot, TensorKey, file_safe_name
 from opdiff.measure.detail import AxisErrors, Element, SliceErrors
 from opdiff.run import usable_cores
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Row
     from opdiff.core.dump import Unit
-    from opdiff.core.explanation import Explanation
+    from opdiff.core.error_facts import Explanation
     from opdiff.core.metrics import Metrics
     from opdiff.core.pairing import PairingResult
     from opdiff.core.tensor import Shape

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from opdiff.align.element_reader import ElementReader, open_pair, open_stored_codes, open_tensor
 from opdiff.core import codes as elements
+from opdiff.core.error_facts import Explanation, ExplanationKind
 from opdiff.core.errors import OpdiffError
-from opdiff.core.explanation import Explanation, ExplanationKind
 from opdiff.core.reasons import because
 from opdiff.core.source import FileRange
 from opdiff.workflows.element_diff.hypotheses import HypothesisContext, axis_labels, iter_hypotheses

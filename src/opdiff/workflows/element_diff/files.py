@@ -14,8 +14,8 @@ from opdiff.align.pairs import LAYOUT_BY_RANK
 from opdiff.core import codes as elements
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.dtypes import Kind
+from opdiff.core.filesystem import open_input
 from opdiff.core.formatting import format_number
-from opdiff.core.input_file import open_input
 from opdiff.workflows.convert.byte_copy import npy_header
 from opdiff.workflows.convert.result_names import MAX_NAME_BYTES, shorten
 from opdiff.workflows.element_diff.blocks import iter_blocks, iter_values

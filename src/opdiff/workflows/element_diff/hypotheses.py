@@ -13,8 +13,8 @@ from opdiff.align import LAYOUTS, Tile
 from opdiff.align.element_reader import ElementReader
 from opdiff.align.pairs import LAYOUT_BY_RANK
 from opdiff.align.plain import is_plain
+from opdiff.core.error_facts import ExplanationKind
 from opdiff.core.errors import LayoutError
-from opdiff.core.explanation import ExplanationKind
 from opdiff.core.reasons import because
 from opdiff.core.strides import NotStrided, StridedView
 
@@ -207,7 +207,7 @@ def _axes_in_layout(context: HypothesisContext, name: str, tile: Tile) -> tuple[
     shape = tuple(context.shape[axis] for axis in to_layout)
     try:
         stored = layout.pack(np.broadcast_to(np.uint8(0), shape), tile, context.groups).shape
-        unpacked = cast("StridedView", layout.unpack(cast("AnyArray", StridedView.of(stored)), shape, context.groups))
+        unpacked = cast("StridedView", layout.unpack(cast("AnyArray", StridedView(stored)), shape, context.groups))
         return unpacked.transpose(np.argsort(to_layout).tolist()).split_axes()
     except (LayoutError, NotStrided, ValueError):
         return None

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from opdiff.align.custom import Conversions
     from opdiff.align.element_reader import PairReader
     from opdiff.core.comparison import Row
-    from opdiff.core.error_facts import ErrorFacts
-    from opdiff.core.explanation import Explanation
+    from opdiff.core.error_facts import ErrorFacts, Explanation
     from opdiff.core.pairing import PairingResult
     from opdiff.core.pictures import TensorPicture
     from opdiff.workflows.compare.inputs import Inputs

@@ -11,7 +11,7 @@ import msgspec
 from opdiff import __version__
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import open_input
+from opdiff.core.filesystem import open_input
 from opdiff.core.reasons import because
 from opdiff.read.filename import GOLDEN_MANIFEST
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError, InputError
-from opdiff.core.input_file import regular_file
+from opdiff.core.filesystem import regular_file
 from opdiff.core.reasons import because
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from opdiff.core import codes as elements
 from opdiff.core.atomic_file import fill_folder, open_atomic
 from opdiff.core.tensor import file_safe_name
-from opdiff.workflows.convert.result_lists import write_mapping
+from opdiff.workflows.convert.result_names import write_mapping
 from opdiff.workflows.golden.compiled_model import check_original, fitting_shapes, read_compiled
 from opdiff.workflows.golden.file_plan import plan_files
 from opdiff.workflows.golden.manifest import describe_run, find_manifest, write_manifest

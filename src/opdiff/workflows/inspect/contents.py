@@ -166,11 +166,12 @@ def _scan_there(path: str, cluster: Cluster) -> Tree:
 
 def _read_all(jobs: Sequence[FolderJob], cluster: Cluster | None) -> Iterable[tuple[FolderJob, FolderContents]]:
     if cluster is None:
-        return ((job, read_contents(job[1])) for job in jobs)
+        return ((job, read_contents(job)) for job in jobs)
     from opdiff.run.task_round import BatchWork
+    from opdiff.run.worker_task import Each
 
     work = BatchWork(
-        read_folders,
+        Each(read_contents),
         lambda job, reason: FolderContents(problems=(SkippedPath(job[1].path, reason),)),
         lambda job: len(job[1].entries) * _HEADER_WEIGHT_BYTES,
         place=lambda job: place_of(job[1].path),
@@ -231,9 +232,10 @@ def _look_at_all(jobs: Sequence[TensorJob], cluster: Cluster | None) -> Iterable
     if cluster is None:
         return ((job, look_at(job)) for job in jobs)
     from opdiff.run.task_round import BatchWork
+    from opdiff.run.worker_task import Each
 
     work = BatchWork(
-        look_at_each,
+        Each(look_at),
         lambda _job, reason: TensorFacts(problem=reason),
         lambda job: job.weight,
         place=lambda job: place_of(job.tensor.source.path),
@@ -245,15 +247,9 @@ def _look_at_all(jobs: Sequence[TensorJob], cluster: Cluster | None) -> Iterable
 # By this process or on a worker
 
 
-def read_folders(jobs: Sequence[FolderJob]) -> list[FolderContents]:
-    """Read the headers in some folders on a worker."""
-    from opdiff.run.worker_task import uncancelled
-
-    return [read_contents(folder) for _, folder in uncancelled(jobs)]
-
-
-def read_contents(folder: Folder) -> FolderContents:
+def read_contents(job: FolderJob) -> FolderContents:
     """Read the headers in a folder."""
+    _, folder = job
     operators, problems = read_folder(folder)
     seen = {problem.path for problem in problems}
     seen |= {entry.path for op in operators for entry in (op.files if is_sliced(op) else op.files[-1:])}
@@ -295,13 +291,6 @@ def _reduced_dtypes(entry: Entry) -> list[str]:
         return [known.dtype for stats in read_reduced(entry.path, entry.name).values() for known in stats]
     except DumpError:
         return []
-
-
-def look_at_each(jobs: Sequence[TensorJob]) -> list[TensorFacts]:
-    """Look at the data of some tensors on a worker."""
-    from opdiff.run.worker_task import uncancelled
-
-    return [look_at(job) for job in uncancelled(jobs)]
 
 
 def look_at(job: TensorJob) -> TensorFacts:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from opdiff.core import filesystem
 from opdiff.core.errors import OpdiffError
 from opdiff.core.reasons import Reason, because
-from opdiff.core.remote.hosts import host_of
+from opdiff.core.remote.urls import host_of
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.directory import real_name
@@ -27,8 +27,8 @@ from opdiff.workflows.inspect.model_report import ModelReport, describes_model, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from opdiff.core.tensor import OpDump, Shape, Tensor
-    from opdiff.core.tensor_stats import TensorStats
+    from opdiff.core.metrics import TensorStats
+    from opdiff.core.tensor import Shape, Tensor
     from opdiff.measure.tensor_stats import FiniteStats
     from opdiff.read.directory import Entry, Tree
     from opdiff.run.cluster import Cluster
@@ -166,7 +166,11 @@ def inspect_file(
         op_name=operator.op_name or (parsed.op_name if parsed else ""),
         version=operator.version,
         dump_time=operator.dump_time or (parsed.timestamp if parsed else None),
-        tensors=tuple(_tensor_report(operator, slot, index, statistics=statistics) for slot, index in _keys(operator)),
+        tensors=tuple(
+            _tensor_report(slot, index, tensor, statistics=statistics)
+            for slot in Slot
+            for index, tensor in enumerate(operator.tensors(slot))
+        ),
         buffers=tuple(blob.source.nbytes for blob in operator.buffers),
         spaces=tuple(blob.source.nbytes for blob in operator.spaces),
         records=tuple(to_json(record) for record in read_overflow(operator)) if parsed and parsed.is_debug else (),
@@ -199,12 +203,7 @@ def _columns(known: TensorStats) -> tuple[tuple[str, float | None], ...]:
     )  # fmt: skip
 
 
-def _keys(operator: OpDump) -> list[tuple[Slot, int]]:
-    return [(slot, index) for slot in Slot for index in range(len(operator.tensors(slot)))]
-
-
-def _tensor_report(operator: OpDump, slot: Slot, index: int, *, statistics: bool) -> TensorReport:
-    tensor = operator.tensors(slot)[index]
+def _tensor_report(slot: Slot, index: int, tensor: Tensor, *, statistics: bool) -> TensorReport:
     spec = tensor.spec
     found, problem, notes = _statistics(tensor) if statistics else (None, "", ())
     return TensorReport(

@@ -136,17 +136,14 @@ def is_open_for_writing(path: str) -> bool:
     return False
 
 
-def remove_drafts(root: str) -> int:
-    """Remove drafts of processes that no longer exist; return the number of files."""
-    removed = 0
+def remove_drafts(root: str) -> None:
+    """Remove drafts of processes that no longer exist."""
     for folder, _, names in os.walk(root):
         for name in names:
             match = _DRAFT.fullmatch(name)
             if match and not is_alive(int(match[1])):
                 with suppress(OSError):
                     os.unlink(os.path.join(folder, name))
-                    removed += 1
-    return removed
 
 
 def _find_reducible(entry: Entry) -> ReducibleFile | None:

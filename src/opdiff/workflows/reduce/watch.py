@@ -1,25 +1,32 @@
-"""Reduction of a tree, once or continuously, at a limited load."""
+"""Reduction of a tree, once or continuously: by this process at a limited load, or on the workers of a cluster."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from opdiff.core.remote.urls import url_on
+from opdiff.workflows.cluster import is_unread
 from opdiff.workflows.reduce.plan import SettleTracker, find_ready, remove_drafts
-from opdiff.workflows.reduce.work import reduce_file
+from opdiff.workflows.reduce.work import ReduceResult, reduce_file, reduce_once
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from threading import Event
 
     from opdiff.core.reasons import Reason
     from opdiff.run.cluster import Cluster
-    from opdiff.workflows.reduce.plan import FoundFiles, ReducibleFile, Stamp
-    from opdiff.workflows.reduce.work import ReduceResult
+    from opdiff.workflows.reduce.plan import ReducibleFile, Stamp
+
+Result = TypeVar("Result")
 
 _MAX_PAUSE_S = 5.0
+# Writing and syncing a file takes about as long as measuring this many bytes.
+_MIN_WEIGHT_BYTES = 1 << 18
 
 
 class ReduceOptions(Struct, frozen=True):
@@ -66,43 +73,6 @@ class ReduceTotals(Struct):
         self.after += result.after
 
 
-class Place(Protocol):
-    """Location of a tree, and the reduction of its files there."""
-
-    def remove_drafts(self) -> None:
-        """Remove drafts of processes that no longer exist."""
-
-    def find(self, tracker: SettleTracker, done: Mapping[str, Stamp]) -> FoundFiles:
-        """Find files, as `find_ready` does."""
-
-    def reduce(self, files: Sequence[ReducibleFile]) -> Iterator[tuple[ReducibleFile, ReduceResult]]:
-        """Reduce files, and yield results as they are completed."""
-
-
-class ThisMachine(Struct, frozen=True):
-    """A tree whose files this process reduces, one after the other; `stop` ends this after the current file."""
-
-    options: ReduceOptions
-    stop: Event
-
-    def remove_drafts(self) -> None:
-        """Remove drafts of processes that no longer exist."""
-        remove_drafts(self.options.root)
-
-    def find(self, tracker: SettleTracker, done: Mapping[str, Stamp]) -> FoundFiles:
-        """Find files, as `find_ready` does."""
-        return find_ready(self.options.root, tracker, done)
-
-    def reduce(self, files: Sequence[ReducibleFile]) -> Iterator[tuple[ReducibleFile, ReduceResult]]:
-        """Reduce files at the load of the options."""
-        for file in files:
-            if self.stop.is_set():
-                return
-            start = time.monotonic()
-            yield file, reduce_file(file, self.options.information, keep=self.options.keep)
-            self.stop.wait(pause_s(time.monotonic() - start, self.options.load))
-
-
 def reduce_tree(
     options: ReduceOptions, stop: Event, progress: Callable[[int, int], None], cluster: Cluster | None = None
 ) -> Iterator[ReduceTotals]:
@@ -114,17 +84,26 @@ def reduce_tree(
     Raises:
         InputError: the root is not a readable directory.
     """
-    place = _place(options, stop, cluster)
-    place.remove_drafts()
+    _call(cluster, options.host, remove_drafts, options.root)
     totals, tracker = ReduceTotals(), SettleTracker(options.settle_s)
     # Files that were reduced and kept, or cannot be reduced: skipped until they change.
     done: dict[str, Stamp] = {}
     passes = 0
     while not stop.is_set():
-        found = place.find(tracker, done)
+        # The clock of a host is compared with the times of its files.
+        found = _call(cluster, options.host, find_ready, options.root, tracker, done)
         tracker = found.tracker
+        reduced = (
+            _reduce_here(found.ready, options, stop) if cluster is None else _reduce_on(cluster, found.ready, options)
+        )
+        total, reached = sum(file.stamp.nbytes for file in found.ready), 0
         try:
-            done |= _reduce_all(found.ready, place, totals, progress, keep=options.keep)
+            for file, result in reduced:
+                totals.add(result)
+                if result.problem or options.keep:
+                    done[file.path] = file.stamp
+                reached += file.stamp.nbytes
+                progress(reached, total)
         except KeyboardInterrupt:
             stop.set()
         totals.unfinished = len(found.waiting) - len(found.ready)
@@ -135,33 +114,40 @@ def reduce_tree(
         stop.wait(options.interval_s if options.watch else options.settle_s)
 
 
-def _place(options: ReduceOptions, stop: Event, cluster: Cluster | None) -> Place:
-    if cluster is None:
-        return ThisMachine(options, stop)
-    from opdiff.workflows.reduce.on_workers import Workers
-
-    return Workers(options, cluster)
+def _call(cluster: Cluster | None, host: str, function: Callable[..., Result], *arguments: object) -> Result:
+    """Return the result of a function on a host of the cluster; of this process if all workers have the tree."""
+    return cluster.call(host, function, arguments) if cluster is not None and host else function(*arguments)
 
 
-def _reduce_all(
-    ready: Sequence[ReducibleFile],
-    place: Place,
-    totals: ReduceTotals,
-    progress: Callable[[int, int], None],
-    *,
-    keep: bool,
-) -> dict[str, Stamp]:
-    """Reduce files and add their results to the totals; return the files that are still there."""
-    total = sum(file.stamp.nbytes for file in ready)
-    reached = 0
-    done = {}
-    for file, result in place.reduce(ready):
-        totals.add(result)
-        if result.problem or keep:
-            done[file.path] = file.stamp
-        reached += file.stamp.nbytes
-        progress(reached, total)
-    return done
+def _reduce_here(
+    files: Sequence[ReducibleFile], options: ReduceOptions, stop: Event
+) -> Iterator[tuple[ReducibleFile, ReduceResult]]:
+    """Reduce files one after the other, at the load of the options; `stop` ends this after the current file."""
+    for file in files:
+        if stop.is_set():
+            return
+        start = time.monotonic()
+        yield file, reduce_file(file, options.information, keep=options.keep)
+        stop.wait(pause_s(time.monotonic() - start, options.load))
+
+
+def _reduce_on(
+    cluster: Cluster, files: Sequence[ReducibleFile], options: ReduceOptions
+) -> Iterator[tuple[ReducibleFile, ReduceResult]]:
+    """Reduce files on the host that has them, or on all workers; yield results as they are completed."""
+    from opdiff.run.task_round import BatchWork, Place
+    from opdiff.run.worker_task import Each
+
+    work = BatchWork(
+        Each(partial(reduce_once, requested=options.information, keep=options.keep)),
+        lambda file, reason: ReduceResult(file.path, problem=reason),
+        lambda file: max(file.stamp.nbytes, _MIN_WEIGHT_BYTES),
+        place=lambda _file: Place(options.host),
+        is_unread=lambda result: is_unread(result.problem),
+        repeatable=False,
+    )
+    for file, result in cluster.run(work, files):
+        yield file, replace(result, path=url_on(options.host, result.path))
 
 
 def pause_s(busy_s: float, load: float) -> float:

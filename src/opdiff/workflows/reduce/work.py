@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import IO
 
+    from opdiff.core.metrics import TensorStats
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import OpDump, Tensor
-    from opdiff.core.tensor_stats import TensorStats
     from opdiff.workflows.reduce.plan import ReducibleFile
 
     FileStats = Mapping[Slot, tuple[TensorStats, ...]]
@@ -69,6 +69,14 @@ def reduce_file(file: ReducibleFile, requested: Collection[str], *, keep: bool =
     except OSError as error:
         return ReduceResult(file.path, problem=quoted(error.strerror or str(error)))
     return ReduceResult(file.path, file.stamp.nbytes, after)
+
+
+def reduce_once(file: ReducibleFile, requested: Collection[str], *, keep: bool = False) -> ReduceResult:
+    """Reduce a file, unless a worker that was killed has just reduced the file and removed it."""
+    result = reduce_file(file, requested, keep=keep)
+    if result.problem is None or os.path.lexists(file.path) or not os.path.exists(file.result):
+        return result
+    return ReduceResult(file.path, file.stamp.nbytes, os.path.getsize(file.result))
 
 
 def _measure(file: ReducibleFile, requested: Collection[str]) -> FileStats:

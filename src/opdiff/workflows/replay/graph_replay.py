@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from opdiff.core.dump import Dump, DumpedOp, DumpKind, GraphKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
-from opdiff.core.remote.hosts import host_of
+from opdiff.core.remote.urls import host_of
 from opdiff.core.replay import Replay, ReplayVerdict
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.dump_index import DumpIndex

@@ -25,7 +25,7 @@ from opdiff.core import filesystem
 from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.core.moved_source import LocalFiles
 from opdiff.core.reasons import kind_of
-from opdiff.core.remote.hosts import host_of
+from opdiff.core.remote.urls import host_of
 from opdiff.pair.dump_index import DumpIndex
 from opdiff.run.task_round import BatchWork, Place
 from opdiff.run.worker_task import uncancelled

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from opdiff.align.element_reader import open_pair
 from opdiff.core.dtypes import Kind
+from opdiff.core.error_facts import ExplanationKind
 from opdiff.core.errors import InputError, OpdiffError, UsageError
-from opdiff.core.explanation import ExplanationKind
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot

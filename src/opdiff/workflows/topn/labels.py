@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import DumpError, ElementError, InputError
-from opdiff.core.input_file import read_input
+from opdiff.core.filesystem import read_input
 from opdiff.core.reasons import because
 from opdiff.measure.topn import NO_CLASS
 from opdiff.read import read_operator

@@ -21,8 +21,8 @@ from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import DumpError, ElementError, InputError, LayoutError
+from opdiff.core.filesystem import natural_key
 from opdiff.core.graph import parse_input
-from opdiff.core.natural_order import natural_key
 from opdiff.core.reasons import because
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Tensor, TensorSpec, file_safe_name

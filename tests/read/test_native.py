@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from opdiff.core.native import NATIVE
+from opdiff.read.protowire import NATIVE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,27 +23,26 @@ def test_message_table_requires_a_tuple() -> None:
         NATIVE.message_table([])
 
 
+def native_of(preparation: str, **environment: str) -> str:
+    """Return `NATIVE` as a fresh, so prepared interpreter prints it."""
+    code = f"{preparation}\nfrom opdiff.read.protowire import NATIVE; print(NATIVE)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 @pytest.mark.parametrize("content", [b"", b"not native code", b"\x7fELF" + bytes(60)], ids=["empty", "text", "cut off"])
 def test_unloadable_module_is_ignored(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "_native.abi3.so").write_bytes(content)
-    assert _native_of(f"import opdiff; opdiff.__path__.insert(0, {str(tmp_path)!r})") == "None"
+    assert native_of(f"import opdiff; opdiff.__path__.insert(0, {str(tmp_path)!r})") == "None"
 
 
 @pytest.mark.parametrize("version", [None, 0, 1_000_000])
 def test_module_of_another_version_is_ignored(version: int | None) -> None:
     other = f"import sys, types; sys.modules['opdiff._native'] = types.SimpleNamespace(VERSION={version})"
-    assert _native_of(other) == "None"
-    assert _native_of("pass") != "None"
-
-
-def _native_of(preparation: str, **environment: str) -> str:
-    """Return `NATIVE` as a fresh, so prepared interpreter prints it."""
-    code = f"{preparation}\nfrom opdiff.core.native import NATIVE; print(NATIVE)"
-    command = [sys.executable, "-c", code]
-    return subprocess.run(
-        command, env=os.environ | environment, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    assert native_of(other) == "None"
 
 
 def test_environment_disables_the_module() -> None:
-    assert _native_of("pass", OPDIFF_KERNEL="numpy") == "None"
+    assert native_of("pass") != "None"
+    assert native_of("pass", OPDIFF_KERNEL="numpy") == "None"
