@@ -24,8 +24,8 @@ from opdiff.core.judgement import (
 )
 from opdiff.core.reasons import because, quoted, render
 from opdiff.core.stages import ChainVerdict, Change, Loss, Stage, StageKind, Step
-from opdiff.judge.change_causes import is_not_fused, possible_changes
-from opdiff.judge.fusion_switches import fusion_off_commands
+from opdiff.judge.remedies import fusion_off_commands
+from opdiff.judge.step_advice import is_not_fused, possible_changes
 from opdiff.judge.steps import judge_chain, step_loss
 
 WHOLE = Coverage(4, 4, 4)

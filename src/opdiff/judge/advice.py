@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import MIN_COVERAGE, Agreement, ErrorKind, Level, Origin
 from opdiff.core.reasons import Reason, because
-from opdiff.judge.run_noise import MAX_RUN_NOISE
+from opdiff.judge.locate import MAX_RUN_NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

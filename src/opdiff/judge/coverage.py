@@ -11,8 +11,8 @@ from opdiff.core.comparison import DataMode
 from opdiff.core.judgement import Agreement, Coverage, Level, ModelOutputs
 from opdiff.core.reasons import because, kind_of
 from opdiff.core.tensor import Slot
-from opdiff.judge.error_magnitude import error_magnitude
 from opdiff.judge.error_model import Propagation
+from opdiff.judge.tensor_errors import error_magnitude
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

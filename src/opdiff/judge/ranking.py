@@ -10,15 +10,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.judgement import Level
-from opdiff.judge.error_magnitude import ratio
 from opdiff.judge.error_model import Propagation
-from opdiff.judge.origins import OperatorErrors
+from opdiff.judge.locate import OperatorErrors
+from opdiff.judge.tensor_errors import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from opdiff.judge.locate import Located
     from opdiff.judge.network import Network
-    from opdiff.judge.origins import CreatedError, Located
+    from opdiff.judge.tensor_verdicts import CreatedError
 
 _MAX_PATH_LENGTH = 200
 # Weight of an error of an operator with bad inputs: the operator may amplify them more than its type suggests.

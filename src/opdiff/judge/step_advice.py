@@ -11,24 +11,58 @@ from opdiff.core.next_command import next_command
 from opdiff.core.reasons import Reason, because
 from opdiff.core.stages import Change, Loss
 from opdiff.judge.advice import fault_sentence, remedy_sentence
-from opdiff.judge.change_causes import is_not_fused, is_on_quantized_values
 from opdiff.judge.error_model import is_quantizing
-from opdiff.judge.fusion_switches import FUSION_OFF_FILE, fusion_off_commands
-from opdiff.judge.quantized_layers import end_layers
-from opdiff.judge.remedies import FUSION_SWITCH
+from opdiff.judge.remedies import FUSION_OFF_FILE, FUSION_SWITCH, end_layers, fusion_off_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from opdiff.core.comparison import Comparison
-    from opdiff.core.judgement import ModelOutputs
+    from opdiff.core.comparison import Comparison, GraphNode
+    from opdiff.core.judgement import Finding, ModelOutputs
     from opdiff.core.stages import Stage, Step, StepVerdict
 
+# Kinds of error that quantized values cannot have because they are quantized.
+_NOT_BY_QUANTIZATION = frozenset({
+    ErrorKind.OVERFLOW, ErrorKind.PERMUTED, ErrorKind.MEMORY, ErrorKind.OPERAND, ErrorKind.INDICES,
+})  # fmt: skip
 # Errors of steps that add up give a total between these factors of the largest step and of the sum.
 _MIN_SHARE_OF_LARGEST, _MAX_RATIO_TO_SUM = 0.5, 1.5
 # Smaller errors of outputs are rounding.
 _MIN_ERROR = 1.5e-3
 _LOST = (Loss.NODE, Loss.ACCUMULATED)
+
+
+def possible_changes(changes: tuple[Change, ...], finding: Finding, nodes: Sequence[GraphNode]) -> tuple[Change, ...]:
+    """Return the changes that can cause a finding.
+
+    Fusion of other operators changes memory and layouts, so that fusion may be the cause for any operator.
+    """
+    if len(changes) < 2:
+        return changes
+    is_known = any(node.name == finding.operator for node in nodes)
+    if finding.kind in _NOT_BY_QUANTIZATION or (is_known and not is_on_quantized_values(finding, nodes)):
+        return tuple(change for change in changes if change is not Change.QUANTIZATION)
+    return changes
+
+
+def is_not_fused(finding: Finding, nodes: Sequence[GraphNode]) -> bool:
+    """Return whether an operator at fault is known to be compiled from one original, without a fusion pass."""
+    node = next((node for node in nodes if node.name == finding.operator), None)
+    if node is None or finding.before:
+        return False
+    return not (len(node.originals) > 1 or node.passes or node.buffer_passes)
+
+
+def is_on_quantized_values(finding: Finding, nodes: Sequence[GraphNode]) -> bool:
+    """Return whether an operator at fault, a producer, or an uncompared operator before it quantizes or dequantizes."""
+    by_name = {node.name: node for node in nodes}
+    inputs = by_name[finding.operator].inputs if finding.operator in by_name else ()
+    names = (finding.operator, *finding.before, *(text.rpartition(":")[0] for text in inputs))
+    return any(_is_quantizing(by_name[name]) for name in names if name in by_name)
+
+
+def _is_quantizing(node: GraphNode) -> bool:
+    return is_quantizing(node.op_type) or any("quant" in name.lower() for name in (node.name, *node.originals))
 
 
 class ChainFacts(NamedTuple):

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import Agreement, ErrorKind, Origin, Outcome
 from opdiff.core.stages import ChainVerdict, Loss, StepVerdict
-from opdiff.judge.change_causes import possible_changes
-from opdiff.judge.step_advice import ChainFacts, chain_advice
+from opdiff.judge.step_advice import ChainFacts, chain_advice, possible_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,6 +18,7 @@ from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Or
 from opdiff.core.reasons import all_of, because
 from opdiff.core.row_store import Block, StoredRows, encode_blocks, load_part, part_of, runs_of, store_blocks
 from opdiff.core.tensor import Slot
+from opdiff.judge.comparison_judgement import judge_network
 from opdiff.judge.coverage import merge_coverage, model_outputs, worst_outputs
 from opdiff.judge.graph.criteria import (
     MAX_RELATIVE_ERROR,
@@ -27,7 +28,6 @@ from opdiff.judge.graph.criteria import (
     documented_results,
 )
 from opdiff.judge.network import build_network
-from opdiff.judge.network_judgement import judge_network
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import Level
-from opdiff.judge.error_magnitude import error_magnitude
 from opdiff.judge.error_model import Propagation, error_model_of
+from opdiff.judge.tensor_errors import error_magnitude
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.stages import Change
-from opdiff.judge.fusion_switches import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
+from opdiff.judge.remedies import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
 from opdiff.workflows.compare.follow_up import write_remedies
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Errors of a few elements or of one channel: located if the elements were examined, otherwise counted."""
+"""Causes that the elements of a tensor show: a wrong computation, a wrong channel, a few wrong elements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opdiff.core.reasons import because
 from opdiff.judge.cases import Cause
 
 if TYPE_CHECKING:
-    from opdiff.core.error_facts import ErrorFacts
+    from opdiff.core.error_facts import ErrorFacts, ErrorPattern
     from opdiff.core.reasons import Fact, Reason
     from opdiff.judge.cases import Case
 
@@ -26,6 +26,12 @@ _MAX_DEVIATING_RATIO = 8
 _MIN_SLICE_SHARE = 0.9
 _MIN_CARRIERS_OF_SLICE = 0.25
 _MAX_GOLDEN_SHARE = 0.5
+# A pattern explains an error if no more than noise, or than this share of the error, remains.
+_MAX_REMAINDER = 0.1
+# Means of bins describe a function coarsely.
+_MAX_FUNCTION_REMAINDER = 0.45
+# A simpler pattern is preferred to a pattern that leaves less of the error, up to this factor.
+_PREFERENCE = 1.5
 
 
 def one_channel(case: Case) -> Cause | None:
@@ -80,3 +86,22 @@ def _few_by_metrics(case: Case) -> Cause | None:
     off = because("judge.deviating_elements", count=deviating.count, total=count, share=deviating.share)
     channel = because("judge.one_channel", extent=deviating.extent, axis=deviating.axis)
     return Cause(ErrorKind.CHANNEL, (off, channel, _worst_element(case)))
+
+
+def wrong_computation(case: Case) -> Cause | None:
+    """A wrong computation explains all of the error but noise."""
+    found = [pattern for pattern in case.facts.patterns if _explains(pattern, case)] if case.facts else []
+    if not found:
+        return None
+    least = min(pattern.rest for pattern in found)
+    best = next(pattern for pattern in found if pattern.rest <= _PREFERENCE * least)
+    rest = because("judge.pattern_rest", error=case.magnitude.error, rest=best.rest)
+    return Cause(best.kind, (best.reason, rest))
+
+
+def _explains(pattern: ErrorPattern, case: Case) -> bool:
+    error = case.magnitude.error
+    if pattern.kind is ErrorKind.FUNCTION:
+        return not case.is_quantized and pattern.rest <= _MAX_FUNCTION_REMAINDER * error
+    allowed = max(case.created.budget.unavoidable, _MAX_REMAINDER * error)
+    return pattern.rest <= min(allowed, error / 2)
