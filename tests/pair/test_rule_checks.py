@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from opdiff.core.graph import ModelOrigin, RuleFile, RuleGraph, RuleOp
 from opdiff.core.reasons import Reason, because
 from opdiff.pair import Rules
-from opdiff.pair.rule_checks import rule_notes
+from opdiff.pair.scenario import rule_notes
 
 FUSED = (("c1", "r1"), ("c2", "r2"), ("fc",), ("",))
 APART = (("c1",), ("r1",), ("c2",), ("r2",), ("fc",))

@@ -11,13 +11,12 @@ from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.pairing import OpLabel, Pairing, Unpaired
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
-from opdiff.pair.dump_index import NameIndex, with_nearest
-from opdiff.pair.golden import Found
+from opdiff.pair.dump_index import Found, NameIndex, with_nearest
 from opdiff.pair.groups import NOT_RUN_TYPES, Relation, is_inner_part
 from opdiff.pair.trace import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from opdiff.core.dump import DumpedOp
     from opdiff.core.graph import RuleOp
@@ -25,9 +24,10 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor
     from opdiff.pair.dump_index import DumpIndex
-    from opdiff.pair.golden import GoldenSide
     from opdiff.pair.groups import Group, GroupedModel, OpKey
+    from opdiff.pair.trace import OriginalTensor
 
+    FindGolden = Callable[[OriginalTensor], Found | Reason]
 
 _DEQUANT_SUFFIXES = ("_dequant_layer", "AscendDequant", "_dequant")
 
@@ -37,7 +37,7 @@ class PairingContext(Struct, frozen=True):
 
     Attributes:
         target: operators of the target.
-        golden: lookup of golden tensors.
+        find_golden: returns the golden tensor of an original one, or the reason why there is none.
         golden_kind: kind of the golden dump.
         model: operators and groups of the rule file.
         quantized: operators on quantized values, which get no rows.
@@ -46,7 +46,7 @@ class PairingContext(Struct, frozen=True):
     """
 
     target: DumpIndex
-    golden: GoldenSide
+    find_golden: FindGolden
     golden_kind: DumpKind
     model: GroupedModel
     quantized: frozenset[OpKey]
@@ -179,7 +179,7 @@ def _tensor_pair(
     traced = trace(context.model, operator, key.slot, key.index)
     reasons = []
     for origin in traced.origins:
-        found = context.golden.find(origin)
+        found = context.find_golden(origin)
         if isinstance(found, Found) and origin.is_doubtful and not _same_count(tensor, found.tensor):
             found = because("pair.other_size", name=str(found.key))
         if isinstance(found, Found):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from opdiff.core.graph import parse_input
 from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import Slot
-from opdiff.pair.true_origins import reads_image
+from opdiff.pair.groups import reads_image
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,7 @@ from msgspec import Struct
 from opdiff.core.reasons import because
 from opdiff.pair.graph.contents import are_different, moved_key
 from opdiff.pair.graph.edges import CONSTANTS, GRAPH_INPUTS
-from opdiff.pair.graph.movement import CAST, Path, moved_shape, movement_of, moves
-from opdiff.pair.graph.text_types import dtype_name, dtype_of_number, holds
+from opdiff.pair.graph.movement import CAST, Path, dtype_name, dtype_of_number, holds, moved_shape, movement_of, moves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
     from opdiff.core.graph import TextOp
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
-    from opdiff.pair.graph.contents import Stored
+    from opdiff.pair.graph.contents import FxFile, FxValue, FxValues, Stored
     from opdiff.pair.graph.edges import Edge, GraphEdges, NamedEdge
-    from opdiff.pair.graph.fx_values import FxFile, FxValue, FxValues
 
 _CERTAIN, _CONVERTED = 1.0, 0.95
 
@@ -35,7 +33,12 @@ class Match(Struct, frozen=True):
 
 
 class Matches:
-    """Golden values of edges, and values of further edges that follow from them."""
+    """Golden values of edges, and values of further edges that follow from them.
+
+    Attributes:
+        refuted: edges for which the text names an FX tensor that they cannot be.
+        candidates: the golden values that an undecided edge may have.
+    """
 
     def __init__(self, edges: GraphEdges, values: FxValues, dumped: Callable[[Edge], Stored | None]) -> None:
         """Take the names of the text and follow movements from the named edges.
@@ -51,6 +54,7 @@ class Matches:
         self.dumped = dumped
         self._found: dict[Edge, Match] = {}
         self.refuted: set[Edge] = set()
+        self.candidates: dict[Edge, tuple[FxValue, ...]] = {}
         self._shapes: dict[Edge, Shape | None] = {}
         self._take_names()
         self.trace()

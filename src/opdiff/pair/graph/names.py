@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
+from opdiff.pair.dump_index import split_joined_name
 from opdiff.pair.graph.edges import GraphEdges
-from opdiff.pair.joined_names import split_joined_name
 
 if TYPE_CHECKING:
     from opdiff.core.graph import TextGraph, TextOp
