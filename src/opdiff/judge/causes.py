@@ -10,9 +10,17 @@ from opdiff.core.judgement import ErrorKind, Finding
 from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import coordinates
 from opdiff.judge.advice import remedies_of
-from opdiff.judge.cases import Case, Cause, content_of, deviating_elements
+from opdiff.judge.cases import (
+    Case,
+    Cause,
+    content_of,
+    deviating_elements,
+    few_elements,
+    is_in_slice,
+    one_channel,
+    wrong_computation,
+)
 from opdiff.judge.coverage import target_name
-from opdiff.judge.element_causes import few_elements, is_in_slice, one_channel, wrong_computation
 from opdiff.judge.error_budget import reduction_length
 from opdiff.judge.error_model import Propagation
 from opdiff.judge.limits import DEFAULTS, coarser

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opdiff.pair.graph.token_graph import DumpedOperator, token_graph
+from opdiff.pair.graph.names import DumpedOperator, token_graph
 from opdiff.read.rules.graph_text import parse_graph_text
 from opdiff.sample.graph_text import TextNode, graph_text
 
