@@ -93,7 +93,7 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: 
         limits.path,
         located.verdicts,
         findings,
-        first_in_order(ranked, network) if ranked else "",
+        first_in_order(ranked, network),
         findings[0].operator if findings else "",
         noise=located.run_noise,
         defects=tuple(defects),

@@ -195,7 +195,6 @@ def _backtrack(before: dict[str, str], end: str) -> tuple[str, ...]:
 
 
 def first_in_order(ranked: Sequence[Ranked], network: Network) -> str:
-    """Return the operator that is executed first."""
-    order = {name: position for position, name in enumerate(network.operators)}
-    names = [found.created.operator.name for found in ranked]
-    return min(names, key=lambda name: order.get(name, 0))
+    """Return the operator that is executed first; empty for none."""
+    names = {found.created.operator.name for found in ranked}
+    return next((name for name in network.operators if name in names), "") if names else ""

@@ -62,7 +62,7 @@ def files_of(comparison: Comparison) -> dict[str, str]:
 def _files(comparison: Comparison) -> Iterator[tuple[str, str]]:
     findings = [finding for finding in comparison.judgement.findings if finding.kind not in _NOT_AT_FAULT]
     nodes = {node.name: node for graph in comparison.graphs for node in graph.nodes}
-    yield FUSION_SWITCH, _switch_text(_switches(findings))
+    yield FUSION_SWITCH, _switch_text(findings)
     if any(_may_be_fused(finding, nodes) for finding in findings):
         yield FUSION_OFF_FILE, FUSION_OFF_SWITCHES + "\n"
     if comparison.mode is Mode.OFFLINE:  # ATC and AMCT have no part in graph mode
@@ -70,14 +70,11 @@ def _files(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield SKIP_LAYERS, _amct_text(_layers_to_skip(findings, nodes), end_layers(nodes.values()))
 
 
-def _switches(findings: Sequence[Finding]) -> dict[str, dict[str, str]]:
-    """Return the passes that created the operators at fault, switched off."""
+def _switch_text(findings: Sequence[Finding]) -> str:
+    """Return the passes that created the operators at fault, switched off; empty for none."""
     graph = dict.fromkeys((name for finding in findings for name in finding.passes), "off")
     buffer = dict.fromkeys((name for finding in findings for name in finding.buffer_passes), "off")
-    return {kind: passes for kind, passes in (("GraphFusion", graph), ("UBFusion", buffer)) if passes}
-
-
-def _switch_text(switches: Mapping[str, Mapping[str, str]]) -> str:
+    switches = {kind: passes for kind, passes in (("GraphFusion", graph), ("UBFusion", buffer)) if passes}
     return json.dumps({"Switch": switches}, indent=4) + "\n" if switches else ""
 
 

@@ -59,8 +59,9 @@ def error_magnitude(metrics: Metrics | None) -> ErrorMagnitude | None:
     peak = 0.0 if target is None or golden is None else float(abs(target - golden))
     mean, std = metrics.golden_mean, metrics.golden_std
     if mean is None or std is None or not isfinite(mean) or not isfinite(std):
-        # The golden tensor has NaN or infinity; the relative error of the finite elements is still known.
-        mean, std = 0.0, _estimated_rms(metrics)
+        # The golden tensor has NaN or infinity; the relative error of the finite elements is still known. Their root
+        # mean square is estimated as a third of the largest magnitude.
+        mean, std = 0.0, golden_peak(metrics) / 3
     has_mismatch, snr = metrics.special_mismatches > 0, metrics.snr_db
     if metrics.is_equal:
         error = 0.0
@@ -69,11 +70,6 @@ def error_magnitude(metrics: Metrics | None) -> ErrorMagnitude | None:
     else:
         error = inf if snr < _MIN_SNR_DB else 10 ** (-snr / 20)
     return ErrorMagnitude(error, hypot(mean, std), std, peak, has_mismatch)
-
-
-def _estimated_rms(metrics: Metrics) -> float:
-    """Estimate the root mean square of the finite golden values: a third of the largest magnitude."""
-    return golden_peak(metrics) / 3
 
 
 def golden_peak(metrics: Metrics) -> float:

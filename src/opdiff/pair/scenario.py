@@ -94,13 +94,8 @@ def _explain(target: Dump, golden: Dump, problem: Reason) -> Reason:
 
 
 def _describe(dump: Dump) -> Reason:
-    if dump.kind is DumpKind.NPU:
-        return because("pair.npu_dumps", quantized=_quantized(dump))
-    return because("pair.original_arrays", quantized=_quantized(dump))
-
-
-def _quantized(dump: Dump) -> Reason:
-    return because("pair.quantized") if dump.quantized else because("pair.not_quantized")
+    quantized = because("pair.quantized" if dump.quantized else "pair.not_quantized")
+    return because("pair.npu_dumps" if dump.kind is DumpKind.NPU else "pair.original_arrays", quantized=quantized)
 
 
 def _explain_refusal(target: Dump, golden: Dump) -> Reason:

@@ -80,7 +80,7 @@ class _ArgumentMatcher:
         """The uses of every unknown edge."""
         uses: dict[Edge, list[Use]] = defaultdict(list)
         for name, reads in self._reads.items():
-            unknown = [read for read in reads if self._known.match(read.edge) is None]
+            unknown = [read for read in reads if self._known.found.get(read.edge) is None]
             node = self._node_of(self._operators[name]) if unknown else ""
             if not node:
                 continue
@@ -140,7 +140,7 @@ class _ArgumentMatcher:
                 options[value].append((use.node, frozenset(arguments)))
         most = max(map(len, options.values()), default=0)
         best = [value for value, found in options.items() if len(found) == most]
-        if self._known.is_graph_input(edge):
+        if self._known.edges.is_graph_input(edge):
             # Several readers outweigh the order of files: a graph input may be the transpose of another one.
             given = [value for value in best if value.can_be_graph_input]
             best = best if most > 1 and not given else given
@@ -183,7 +183,7 @@ class _ArgumentMatcher:
         for edge in decided:
             node, arguments = options[edge][single[edge]][0]
             reason = because("pair.fx_argument", index=min(arguments)[0], name=node)
-            self._known.add(edge, Match(single[edge], reason, _BY_ARGUMENT))
+            self._known.found[edge] = Match(single[edge], reason, _BY_ARGUMENT)
         return bool(decided)
 
     def _by_content(self, options: dict[Edge, Options]) -> bool:
@@ -195,7 +195,7 @@ class _ArgumentMatcher:
             if len(equal) == 1:
                 node, arguments = found[equal[0]][0]
                 reason = because("pair.fx_content", index=min(arguments)[0], name=node, candidates=len(found))
-                self._known.add(edge, Match(equal[0], reason, _BY_CONTENT))
+                self._known.found[edge] = Match(equal[0], reason, _BY_CONTENT)
                 decided = True
         return decided
 

@@ -10,8 +10,7 @@ each reader, and, in another shape, of views. Files with the same numbers in the
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -264,34 +263,31 @@ class FxFile(NamedTuple):
     stored: Stored
 
 
-@dataclass(eq=False, slots=True)
 class FxValue:
     """One tensor of the golden run; files in the order in which they were written."""
 
-    files: list[FxFile]
-    _shapes: set[Shape | None] | None = field(init=False, default=None)
-    _can_be_graph_input: bool | None = field(init=False, default=None)
+    def __init__(self, files: list[FxFile]) -> None:
+        self.files = files
 
-    @property
+    @cached_property
     def can_be_graph_input(self) -> bool:
         """Whether a graph input may have the value: it was read before any node returned it, or has no identity.
 
         A bias of zeros has the content of every other tensor of zeros.
         """
-        if self._can_be_graph_input is None:
-            self._can_be_graph_input = self.files[0].slot is Slot.INPUT or is_uniform(self.stored)
-        return self._can_be_graph_input
+        return self.files[0].slot is Slot.INPUT or is_uniform(self.stored)
 
     @property
     def stored(self) -> Stored:
         """The data."""
         return self.files[0].stored
 
+    @cached_property
+    def _shapes(self) -> set[Shape | None]:
+        return {file.stored.shape for file in self.files}
+
     def has_shape(self, shape: Shape | None) -> bool:
         """Return whether a file of the value has this shape; unknown extents are negative, unknown shapes fit."""
-        if self._shapes is None:
-            # Collected once, because a value that many nodes read is asked for its shapes often.
-            self._shapes = {file.stored.shape for file in self.files}
         return shape is None or shape in self._shapes or any(_fits(known, shape) for known in self._shapes)
 
     def outputs(self) -> Iterator[FxFile]:

@@ -99,7 +99,7 @@ class FxPairing:
         made = op.find_output(index) if index is not None else None
         if made is None or stored(made).tensor is None or not same_numbers(stored(tensor), stored(made)):
             return False
-        before, after = self._matches.match(edge), self._matches.match((last.name, made.key.index))
+        before, after = self._matches.found.get(edge), self._matches.found.get((last.name, made.key.index))
         if before is None or after is None or before.value is after.value:
             return False
         return not same_numbers(stored(tensor), before.value.stored)
@@ -109,7 +109,7 @@ class FxPairing:
             return because("pair.fewer_inputs", parts=resolved.names)
         if tensor.key.slot is Slot.INPUT:
             edge = self._before_folded(tensor, edge)
-        match = self._matches.match(edge)
+        match = self._matches.found.get(edge)
         if match is None:
             return self._unreadable(edge) or self._unknown(edge)
         file = match.file or _best(match, tensor, resolved)
