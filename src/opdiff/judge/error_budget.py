@@ -248,14 +248,11 @@ def _propagated(
 def _absolute_error(propagation: Propagation, state: ErrorState, magnitude: ErrorMagnitude, count: int) -> float:
     """Return the absolute error of an input; behind uncompared operators, its scale is at least that of the output."""
     rms = max(state.rms, magnitude.rms) if state.uncompared else state.rms
-    return _concentration(propagation, state, count) * state.error * rms
-
-
-def _concentration(propagation: Propagation, state: ErrorState, count: int) -> float:
-    """Return the growth of the relative error if the moved part of a tensor has all errors of the tensor."""
-    if propagation is not Propagation.MOVE or not count or not state.count:
-        return 1.0
-    return min(sqrt(max(state.count / count, 1.0)), _MAX_CONCENTRATION)
+    concentration = 1.0
+    if propagation is Propagation.MOVE and count and state.count:
+        # The moved part of a tensor may have all errors of the tensor.
+        concentration = min(sqrt(max(state.count / count, 1.0)), _MAX_CONCENTRATION)
+    return concentration * state.error * rms
 
 
 def _propagated_peak(error_model: OpErrorModel, inputs: Sequence[ErrorState], magnitude: ErrorMagnitude) -> float:

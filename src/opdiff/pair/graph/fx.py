@@ -150,7 +150,8 @@ class FxPairing:
             return because("pair.name_refuted", tensor=name)
         candidates = self._matches.candidates.get(edge)
         if candidates:
-            nearest = _named(candidates[0].files[0])
+            file = candidates[0].files[0]
+            nearest = f"{file.node}.{file.slot.upper()}.{file.index}"
             return because("pair.undecided", tensor=_edge_name(edge), count=len(candidates), nearest=nearest)
         if name:
             return self._not_dumped(name)
@@ -244,10 +245,6 @@ def _best(match: Match, tensor: SideTensor, resolved: ResolvedOp) -> FxFile:
 def _same_count(target: SideTensor, golden: SideTensor) -> bool:
     own, other = target.count, golden.count
     return own is None or other is None or own == other
-
-
-def _named(file: FxFile) -> str:
-    return f"{file.node}.{file.slot.upper()}.{file.index}"
 
 
 def _edge_name(edge: Edge) -> str:
