@@ -127,8 +127,6 @@ _BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "tuple[int, ...]": st.lists(st.integers(0, 10**12), max_size=3).map(tuple),
 }
 all_metrics = st.builds(Metrics, **{name: _BY_TYPE[kind] for name, kind in Metrics.__annotations__.items()})
-tensors = st.builds(tensor, shapes, st.none() | st.integers(1, 2**64 - 1), names)
-sides = st.builds(side_tensor, keys, tensors)
 infos = st.builds(SideInfo, names, names, st.none() | shapes, names, st.none() | st.integers(0, 2**64 - 1))
 customs = st.lists(st.tuples(names, texts, texts), max_size=2).map(tuple)
 rows = st.builds(
