@@ -64,8 +64,15 @@ def iter_pairs(context: PairingContext) -> Iterator[PairingResult]:
         operators = group.operators
         if context.quantized:
             operators = tuple(operator for operator in operators if operator.key not in context.quantized)
-        if operators:
-            yield from _group_pairs(context, group, operators)
+        if not operators:
+            continue
+        relation = group.relation
+        if relation is Relation.L1_FUSION:
+            yield from _l1_pairs(context, group, operators)
+        elif relation in (Relation.ONE_TO_ONE, Relation.MANY_TO_ONE):
+            yield from _operator_pairs(context, group, operators[0])
+        else:
+            yield from _split_pairs(context, group, operators)
 
 
 def iter_unknown_pairs(context: PairingContext) -> Iterator[PairingResult]:
@@ -79,15 +86,6 @@ def iter_unknown_pairs(context: PairingContext) -> Iterator[PairingResult]:
         label = OpLabel(index, 0, dump.op_type, dump.name, "*")
         reason = with_nearest(because("pair.not_in_rules"), known[nearest] if nearest else None)
         yield Unpaired(label, None, None, reason)
-
-
-def _group_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[PairingResult]:
-    relation = group.relation
-    if relation is Relation.L1_FUSION:
-        return _l1_pairs(context, group, operators)
-    if relation in (Relation.ONE_TO_ONE, Relation.MANY_TO_ONE):
-        return _operator_pairs(context, group, operators[0])
-    return _split_pairs(context, group, operators)
 
 
 def _split_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[PairingResult]:

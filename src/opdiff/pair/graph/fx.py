@@ -56,7 +56,16 @@ class _Dumped:
 
     @cached_property
     def _tensors(self) -> Mapping[Edge, Stored]:
-        return _dumped_tensors(self._resolved, self._graph)
+        """The target's tensors by edge: outputs, and inputs whose producer was not dumped."""
+        outputs: dict[Edge, Stored] = {}
+        inputs: dict[Edge, Stored] = {}
+        for op, resolved in self._resolved:
+            for tensor, edge in zip(op.inputs, input_edges(op, resolved, self._graph), strict=True):
+                if edge is not None:
+                    inputs.setdefault(edge, stored(tensor))
+            for tensor in op.outputs:
+                outputs[resolved.operators[-1].name, tensor.key.index] = stored(tensor)
+        return inputs | outputs
 
     @cached_property
     def _resolved(self) -> list[tuple[GraphOp, ResolvedOp]]:
@@ -215,19 +224,6 @@ def updated_output(op: TextOp, edge: Edge) -> int | None:
 def _is_constant(edge: Edge, graph: TextGraph) -> bool:
     op = graph.operators.get(edge[0])
     return op is not None and op.op_type in CONSTANTS
-
-
-def _dumped_tensors(operators: Iterable[tuple[GraphOp, ResolvedOp]], graph: TextGraph) -> Mapping[Edge, Stored]:
-    """The target's tensors by edge: outputs, and inputs whose producer was not dumped."""
-    outputs: dict[Edge, Stored] = {}
-    inputs: dict[Edge, Stored] = {}
-    for op, resolved in operators:
-        for tensor, edge in zip(op.inputs, input_edges(op, resolved, graph), strict=True):
-            if edge is not None:
-                inputs.setdefault(edge, stored(tensor))
-        for tensor in op.outputs:
-            outputs[resolved.operators[-1].name, tensor.key.index] = stored(tensor)
-    return inputs | outputs
 
 
 def _best(match: Match, tensor: SideTensor, resolved: ResolvedOp) -> FxFile:
