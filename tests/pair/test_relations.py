@@ -11,11 +11,10 @@ from opdiff.core.tensor import Declared
 from opdiff.pair import PairOptions, Rules, pair
 from opdiff.pair.groups import Relation, group_operators
 from opdiff.pair.selection import Range
-from pair.rule_files import dumped, npu, npy, op, out, paired, rules, summarize
+from pair.rule_files import dumped, npu, npy, op, out, paired, reasons, rules, summarize
 
 if TYPE_CHECKING:
     from opdiff.core.graph import RuleFile, RuleOp
-    from opdiff.core.pairing import PairingResult
 
 FUSED = op("stem", originals=("c1", "r1"), inputs=("data:0",), outputs=(out("r1", layout="NCHW", shape=(1, 8)),))
 SPLIT = (
@@ -236,10 +235,6 @@ def test_producers_of_the_same_graph_come_first() -> None:
 def test_inputs_beyond_the_rule_file_are_not_paired() -> None:
     rows = paired(npu(dumped("a", 3, 0)), npy("x", "y"), rules(op("x"), op("y"), op("a", inputs=("x:0", "y:0"))))
     assert [summarize(row).rpartition(" = ")[2] for row in rows[2:]] == ["x:output:0", "y:output:0", "?"]
-
-
-def reasons(rows: tuple[PairingResult, ...]) -> dict[str, str]:
-    return {str(row.key or row.label.target): str(row.reason) for row in rows if isinstance(row, Unpaired)}
 
 
 def test_every_failure_has_its_own_reason() -> None:
