@@ -5,7 +5,7 @@
 
     rows, graph, limits ──network──► operators with their rows
                         ──locate───► a Verdict for each row, and the errors that operators created
-                        ──ranking──► operators with created errors, by their share of the output error
+                        ──_rank────► operators with created errors, by their share of the output error
                         ──causes───► a Finding for each, with kind and evidence
                         ──coverage─► what was compared, and how well the model's outputs agree
 

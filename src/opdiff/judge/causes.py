@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Fact
     from opdiff.core.tensor import Shape
     from opdiff.judge.cases import CauseContext
+    from opdiff.judge.comparison_judgement import Ranked
     from opdiff.judge.network import Network
-    from opdiff.judge.ranking import Ranked
     from opdiff.judge.tensor_errors import ErrorMagnitude
     from opdiff.judge.tensor_verdicts import CreatedError
 

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from opdiff.core.manual_pair import ManualPair
     from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Reason
-    from opdiff.pair.by_rules import FindGolden
+    from opdiff.pair.by_rules import FindGolden, OriginalTensor
     from opdiff.pair.dump_index import Found
     from opdiff.pair.selection import Selection
-    from opdiff.pair.trace import OriginalTensor
 
 
 __all__ = ["PairOptions", "Rules", "Scenario", "choose", "pair"]

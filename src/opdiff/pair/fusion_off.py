@@ -14,18 +14,18 @@ from msgspec.structs import replace
 from opdiff.core.graph import parse_input
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
+from opdiff.pair.by_rules import FORWARDING_TYPES
 from opdiff.pair.dump_index import Found, find_output
 from opdiff.pair.groups import Group
-from opdiff.pair.trace import FORWARDING_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
+    from opdiff.pair.by_rules import OriginalTensor
     from opdiff.pair.dump_index import DumpIndex
     from opdiff.pair.groups import GroupedModel
-    from opdiff.pair.trace import OriginalTensor
 
     TensorRef = tuple[str, int]
 
