@@ -216,12 +216,8 @@ def _golden_differs(first: Metrics, second: Metrics | None) -> bool:
     if second is None:
         return False
     tolerance = 0.01 * (first.golden_std or 1.0)
-    pairs = (
-        (first.golden_mean, second.golden_mean),
-        (first.golden_std, second.golden_std),
-        (first.golden_min, second.golden_min),
-        (first.golden_max, second.golden_max),
-    )
+    ours, theirs = ((each.golden_mean, each.golden_std, each.golden_min, each.golden_max) for each in (first, second))
+    pairs = zip(ours, theirs, strict=True)
     return any(a is not None and b is not None and abs(a - b) > tolerance for a, b in pairs)
 
 

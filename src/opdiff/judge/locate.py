@@ -30,7 +30,7 @@ from opdiff.judge.tensor_verdicts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from opdiff.core.comparison import Row
     from opdiff.judge.levels import MeasuredTensor
@@ -167,11 +167,10 @@ class _LocatePass:
 
     def _compared_outputs(self, operator: Operator) -> dict[int, MeasuredTensor]:
         """Return the outputs that were compared, by index; inputs of readers stand in for others."""
-        own = self._measured(operator.outputs)
+        row_indices = operator.outputs
         stand_ins = self._stand_ins.get(operator.name) if self._stand_ins else None
-        return self._measured(stand_ins) | own if stand_ins else own
-
-    def _measured(self, row_indices: Mapping[int, int]) -> dict[int, MeasuredTensor]:
+        if stand_ins:
+            row_indices = stand_ins | {index: own for index, own in row_indices.items() if index not in stand_ins}
         found: dict[int, MeasuredTensor] = {}
         for index, row_index in row_indices.items():
             tensor = self._limits.find_tensor(self._rows, row_index)

@@ -128,7 +128,7 @@ def judge_units(
         noise=max((judgement.noise for judgement in judgements), default=1.0),
         documented=_by_row(rows, DocumentedResult, [(unit.row_indices, unit.results) for unit in judged]),
         defects=tuple(defect for judgement in judgements for defect in judgement.defects),
-        coverage=merge_coverage(judgement.coverage for judgement in judgements),
+        coverage=merge_coverage([judgement.coverage for judgement in judgements]),
         outputs=worst_outputs([judgement.outputs for judgement in judgements]),
         first_unit="" if first is None else str(first.unit),
         remarks=_failed_by_small_values(judged),
