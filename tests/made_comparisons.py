@@ -92,19 +92,15 @@ def failed_operator(reason: Reason | None = None, of: OpLabel | None = None) -> 
     return unpaired_row(unpaired_operator(reason, of))
 
 
-def verdict(row: Row) -> Verdict:
-    level = Level.NOT_COMPARABLE if row.metrics is None else Level.NOISE
-    return Verdict(level, quoted("made up"))
-
-
 def comparison(*rows: Row, target: DumpKind = DumpKind.NPU, golden: DumpKind = DumpKind.ARRAYS) -> Comparison:
+    levels = [Level.NOT_COMPARABLE if row.metrics is None else Level.NOISE for row in rows]
     return Comparison(
         Mode.OFFLINE,
         Side("/target", target),
         Side("/golden", golden, quantized=True),
         quoted("original model"),
         rows,
-        Judgement("", tuple(map(verdict, rows))),
+        Judgement("", tuple(Verdict(level, quoted("made up")) for level in levels)),
     )
 
 

@@ -151,13 +151,12 @@ def _faults(judgement: Judgement) -> Iterator[Reason]:
         yield because("judge.output_share", share=worst.share)
     yield remedy_sentence(worst)
     if others:
-        listed = tuple(map(_named_fault, others[:_MAX_NAMES]))
+        listed = tuple(
+            because("judge.named_fault", operator=other.operator, kind=kind_name(other.kind))
+            for other in others[:_MAX_NAMES]
+        )
         more = because("judge.more_faults", count=len(others) - _MAX_NAMES) if len(others) > _MAX_NAMES else None
         yield because("judge.also_at_fault", faults=listed, more=more)
-
-
-def _named_fault(finding: Finding) -> Reason:
-    return because("judge.named_fault", operator=finding.operator, kind=kind_name(finding.kind))
 
 
 def fault_sentence(finding: Finding, outputs: ModelOutputs) -> Reason:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import GraphNode, Row
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Fact
-    from opdiff.core.tensor import Shape
     from opdiff.judge.cases import CauseContext
     from opdiff.judge.comparison_judgement import Ranked
     from opdiff.judge.network import Network
@@ -147,17 +146,14 @@ def _overflow(case: Case) -> Cause | None:
     reach: dict[str, Fact] = {"largest": largest, "dtype": row.target_dtype, "end": end}
     if case.magnitude.has_special_mismatch:
         infs, nans = metrics.target_infs - metrics.golden_infs, metrics.target_nans - metrics.golden_nans
-        counts = {"infinities": max(infs, 0), "nans": max(nans, 0), "first": _first_mismatch(case)}
+        index = metrics.first_special_mismatch
+        first = None if index is None else coordinates(index, row.shape or ())
+        counts = {"infinities": max(infs, 0), "nans": max(nans, 0), "first": first}
         beyond = (because("judge.beyond_range", **reach),) if largest > end else ()
         return Cause(ErrorKind.OVERFLOW, (because("judge.new_special_values", **counts), *beyond))
     if row.overflow and isfinite(end) and largest > 0.999 * end:
         return Cause(ErrorKind.OVERFLOW, (because("judge.saturated", **reach),))
     return None
-
-
-def _first_mismatch(case: Case) -> Shape | None:
-    index = case.metrics.first_special_mismatch
-    return None if index is None else coordinates(index, case.row.shape or ())
 
 
 def _memory(case: Case) -> Cause | None:

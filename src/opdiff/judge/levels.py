@@ -31,11 +31,6 @@ _MAX_COUNT_OF_FEW_INDICES = 8
 _WRONG_UNEQUAL_FACTOR = 10
 
 
-def is_integer(row: Row) -> bool:
-    """Return whether both sides hold integers or booleans."""
-    return coarser(row.target_dtype, row.golden_dtype) == "integer"
-
-
 def assess_floats(
     metrics: Metrics, magnitude: ErrorMagnitude, limit: Limit, allowed: float, allowed_peak: float
 ) -> Assessment:

@@ -61,6 +61,8 @@ def with_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Re
         for unit in _units_of(finding)
         if _is_refuted(finding, unit, by_key)
     }
+    others = {replay.operator for replay in replays if replay.verdict is not ReplayVerdict.INNOCENT}
+    innocent = {replay.operator for replay in replays} - others
     found = replace(
         judgement,
         findings=tuple(kept),
@@ -69,7 +71,7 @@ def with_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Re
         first_unit=first_unit,
         worst=kept[0].operator if kept else "",
         remarks=(*judgement.remarks, *_remarks(withdrawn)),
-        candidates=tuple(name for name in judgement.candidates if not _is_innocent_everywhere(name, replays)),
+        candidates=tuple(name for name in judgement.candidates if name not in innocent),
     )
     return replace(found, advice=advice_of(found))
 
@@ -165,10 +167,6 @@ def _remarks(withdrawn: Iterable[UnitKey]) -> tuple[Reason, ...]:
     if in_graph_mode and len(names) > _MAX_NAMED_UNITS:
         names = (*names[:_MAX_NAMED_UNITS], "…")
     return (because("judge.withdrawn", operators=names),) if names else ()
-
-
-def _is_innocent_everywhere(name: str, replays: Iterable[Replay]) -> bool:
-    return {replay.verdict for replay in replays if replay.operator == name} == {ReplayVerdict.INNOCENT}
 
 
 # Offline

@@ -30,7 +30,7 @@ from opdiff.judge.error_budget import (
     rounding_error,
 )
 from opdiff.judge.error_model import error_model_of
-from opdiff.judge.levels import assess, assess_floats, assess_indices, assess_integers, is_integer
+from opdiff.judge.levels import assess, assess_floats, assess_indices, assess_integers
 from opdiff.judge.limits import coarser
 from opdiff.judge.tensor_errors import measured_state, worst_state
 
@@ -268,9 +268,9 @@ class OutputJudge:
 
     def _noise_limit(self) -> float:
         """Return the limit of the coarsest float type that the operator reads or writes; 0 if there are no floats."""
-        rows = [self._rows[row_index] for row_index in self._operator.rows if not is_integer(self._rows[row_index])]
-        # A damaged file may have integers where the golden dump has floats.
-        types = ((coarser(row.target_dtype, row.target_dtype), row) for row in rows if row.target_dtype)
+        rows = (self._rows[row_index] for row_index in self._operator.rows)
+        # By the target alone: a damaged file may have integers where the golden dump has floats.
+        types = ((coarser(row.target_dtype, row.target_dtype), row) for row in rows)
         return max((self._limits.of_type(dtype, row).noise for dtype, row in types if dtype != "integer"), default=0.0)
 
 

@@ -159,7 +159,7 @@ def _no_file(context: PairingContext, operator: RuleOp) -> Reason:
     reason = because("pair.no_file", side="target", name=operator.name)
     if operator.op_type in NOT_RUN_TYPES:
         return all_of((reason, because("pair.not_run", op_type=operator.op_type)))
-    return context.target.with_hint(reason, operator.name)
+    return with_nearest(reason, context.target.nearest(operator.name))
 
 
 def _no_tensors(operator: RuleOp, slots: tuple[Slot, ...], dump: DumpedOp) -> Reason:

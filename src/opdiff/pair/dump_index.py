@@ -83,10 +83,6 @@ class DumpIndex:
         """Return the most similar name of the dump, or `None`."""
         return self._names.nearest(file_safe_name(name))
 
-    def with_hint(self, reason: Reason, name: str) -> Reason:
-        """Return the reason for a missing name, with the most similar name of the dump where there is one."""
-        return with_nearest(reason, self.nearest(name))
-
 
 def with_nearest(reason: Reason, nearest: str | None) -> Reason:
     """Return a reason together with the most similar name, where there is one."""
@@ -105,7 +101,7 @@ def find_output(index: DumpIndex, name: str, number: int) -> Found | Reason:
     """Return an output of a golden operator, or the reason why there is none."""
     operator = index.find(name)
     if operator is None:
-        return index.with_hint(because("pair.no_file", side="golden", name=name), name)
+        return with_nearest(because("pair.no_file", side="golden", name=name), index.nearest(name))
     tensor = operator.outputs.get(number)
     if tensor is not None:
         return Found(TensorKey(name, Slot.OUTPUT, number), tensor)

@@ -83,16 +83,13 @@ def test_operators_of_later_tokens_are_those_of_the_first() -> None:
     assert graph.resolve("x") is None
 
 
-def graph(*nodes: TextNode) -> str:
-    return graph_text("graph_1", nodes)
-
-
-CHAIN = graph(
+NODES = (
     TextNode("x", "Data"),
     TextNode("Add", "Add", ("x:0", "x:0")),
     TextNode("Mul", "Mul", ("Add:0",)),
     TextNode("Sub", "Sub", ("Mul:1", "Add:0", "x:-1")),
 )
+CHAIN = parse_graph_text(graph_text("graph_1", NODES))
 
 
 def op(name: str, time: int, inputs: int = 1) -> DumpedOperator:
@@ -100,7 +97,7 @@ def op(name: str, time: int, inputs: int = 1) -> DumpedOperator:
 
 
 def test_edges_are_those_of_the_text_without_control_edges() -> None:
-    nodes = token_graph([op("Sub", 3), op("Add", 1), op("Mul", 2)], parse_graph_text(CHAIN))
+    nodes = token_graph([op("Sub", 3), op("Add", 1), op("Mul", 2)], CHAIN)
     assert [(node.name, node.op_type, node.inputs) for node in nodes] == [
         ("x", "Data", ()),
         ("Add", "AddType", ("x:0", "x:0")),
@@ -110,7 +107,7 @@ def test_edges_are_those_of_the_text_without_control_edges() -> None:
 
 
 def test_a_fused_operator_stands_for_its_parts() -> None:
-    nodes = {node.name: node for node in token_graph([op("AddMul", 1), op("Sub", 2)], parse_graph_text(CHAIN))}
+    nodes = {node.name: node for node in token_graph([op("AddMul", 1), op("Sub", 2)], CHAIN)}
     assert nodes["AddMul"].originals == ("Add", "Mul")
     assert nodes["AddMul"].inputs == ("x:0", "x:0")
     # The second input is known inside of the fused operator only.
@@ -119,7 +116,7 @@ def test_a_fused_operator_stands_for_its_parts() -> None:
 
 
 def test_inputs_of_an_operator_without_text_are_unknown() -> None:
-    nodes = token_graph([op("Add", 1), op("trans_7", 2, inputs=2), op("Mul", 3)], parse_graph_text(CHAIN))
+    nodes = token_graph([op("Add", 1), op("trans_7", 2, inputs=2), op("Mul", 3)], CHAIN)
     assert [node.name for node in nodes] == ["x", "Add", "trans_7", "Mul", "Sub"]
     assert nodes[2].inputs == ("", "")
 
