@@ -118,16 +118,13 @@ class _LocatePass:
         for operator in self._network.operators.values():
             failure = result_or_defect(partial(self._judge_operator, operator), self._defects)
             if failure is not None:
-                self._set_not_judged(operator, failure)
+                for row_index in operator.rows:
+                    self._verdicts[row_index] = Verdict(Level.NOT_COMPARABLE, failure)
+                self._created = [error for error in self._created if error.operator.name != operator.name]
         verdicts = [verdict or self._verdict_alone(row_index) for row_index, verdict in enumerate(self._verdicts)]
         return Located(
             tuple(verdicts), tuple(self._created), self._errors, self._limits.run_noise, tuple(self._defects)
         )
-
-    def _set_not_judged(self, operator: Operator, reason: Reason) -> None:
-        for row_index in operator.rows:
-            self._verdicts[row_index] = Verdict(Level.NOT_COMPARABLE, reason)
-        self._created = [error for error in self._created if error.operator.name != operator.name]
 
     def _verdict_alone(self, row_index: int) -> Verdict:
         """Verdict for a row of no known operator, by its metrics alone."""

@@ -118,11 +118,9 @@ def _explain_rules(table: _Table, given: frozenset[str]) -> Reason:
 
 def _options(names: frozenset[str]) -> Reason:
     options = [quoted(option) for name, option in _OPTIONS.items() if name in names]
-    return reduce(_together, options) if options else because("pair.no_rule_file")
-
-
-def _together(first: Reason, second: Reason) -> Reason:
-    return because("pair.rules_together", first=first, second=second)
+    if not options:
+        return because("pair.no_rule_file")
+    return reduce(lambda first, second: because("pair.rules_together", first=first, second=second), options)
 
 
 # Checks of rule files: a model without fusion that has fused operators, files of two models
