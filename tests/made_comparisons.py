@@ -91,19 +91,15 @@ def failed_operator(reason: Reason | None = None, of: OpLabel | None = None) -> 
     return unpaired_row(unpaired_operator(reason, of))
 
 
-def verdict(row: Row) -> Verdict:
-    level = Level.NOT_COMPARABLE if row.metrics is None else Level.NOISE
-    return Verdict(level, quoted("made up"))
-
-
 def comparison(*rows: Row, target: DumpKind = DumpKind.NPU, golden: DumpKind = DumpKind.ARRAYS) -> Comparison:
+    levels = [Level.NOT_COMPARABLE if row.metrics is None else Level.NOISE for row in rows]
     return Comparison(
         Mode.OFFLINE,
         Side("/target", target),
         Side("/golden", golden, quantized=True),
         quoted("original model"),
         rows,
-        Judgement("", tuple(map(verdict, rows))),
+        Judgement("", tuple(Verdict(level, quoted("made up")) for level in levels)),
     )
 
 
@@ -126,8 +122,6 @@ _BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "tuple[int, ...]": st.lists(st.integers(0, 10**12), max_size=3).map(tuple),
 }
 all_metrics = st.builds(Metrics, **{name: _BY_TYPE[kind] for name, kind in Metrics.__annotations__.items()})
-tensors = st.builds(tensor, shapes, st.none() | st.integers(1, 2**64 - 1), names)
-sides = st.builds(side_tensor, keys, tensors)
 infos = st.builds(SideInfo, names, names, st.none() | shapes, names, st.none() | st.integers(0, 2**64 - 1))
 customs = st.lists(st.tuples(names, texts, texts), max_size=2).map(tuple)
 rows = st.builds(

@@ -21,6 +21,7 @@ def test_the_printed_defaults_are_the_defaults(tmp_path: Path) -> None:
     assert set(tomllib.loads(limits_text())["dtype"]) == set(DEFAULTS)
     for dtype, limit in DEFAULTS.items():
         assert limits.of(dtype, "Conv2D", "x") == limit
+        assert Limits().of(dtype, "", "") is limit
 
 
 def test_the_most_specific_limit_applies(tmp_path: Path) -> None:
@@ -81,7 +82,3 @@ def test_a_missing_file(tmp_path: Path) -> None:
 )
 def test_the_coarser_type(target: str, golden: str, found: str) -> None:
     assert coarser(target, golden) == found
-
-
-def test_no_changes_are_the_defaults() -> None:
-    assert Limits().of("bfloat16", "", "") is DEFAULTS["bfloat16"]

@@ -1,4 +1,4 @@
-"""Origins of errors: branches, several faults, uncompared operators, guessed edges."""
+"""Origins of errors: branches, several faults, uncompared operators, guessed edges; findings proved by replay."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from msgspec.structs import replace
 
 from opdiff.core import dtypes
 from opdiff.core.comparison import GraphNode, ModelGraph, Row, SideInfo
-from opdiff.core.judgement import ErrorKind
+from opdiff.core.judgement import ErrorKind, Finding, Judgement, Level
 from opdiff.core.pairing import OpLabel
 from opdiff.core.reasons import Language, because, catalogue, quoted, render
+from opdiff.core.replay import Replay, ReplayedOutput, ReplayVerdict
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge.advice import kind_name, remedies_of
 from opdiff.judge.comparison_judgement import judge
+from opdiff.judge.replay_verdicts import with_replays
 from tensor_rows import judge_rows, numbers, row
 
 if TYPE_CHECKING:
@@ -269,3 +271,24 @@ def test_advice_in_chinese_has_the_evidence() -> None:
     golden = numbers(1, 4, 8, 8)
     fault = judge_rows([row("a", 2 * golden, golden)], GraphNode("a", "Conv2D")).advice[0]
     assert re.search(r"缩放系数错误.*标杆张量的 [12.9]+ 倍", render(fault, Language.CHINESE))
+
+
+GUILTY = Replay(
+    "b", "Conv2D", ReplayVerdict.GUILTY, outputs=(ReplayedOutput("b:output:0", "b:0", error=0.1, limit=0.001),)
+)
+
+
+def finding(name: str, share: float | None) -> Finding:
+    return Finding(name, "Conv2D", f"{name}:output:0", Level.WRONG, ErrorKind.SCALE, share=share)
+
+
+@pytest.mark.parametrize(
+    ("shares", "order"),
+    [((0.9, 0.1), "ab"), ((0.5, 0.5), "ba"), ((None, 0.1), "ba"), ((0.9, None), "ba"), ((None, None), "ba")],
+)
+def test_proved_findings_come_after_larger_shares_only(shares: tuple[float | None, float | None], order: str) -> None:
+    findings = (finding("a", shares[0]), finding("b", shares[1]))
+    judged = with_replays(Judgement("", (), findings, worst="a"), (), (GUILTY,))
+    assert "".join(found.operator for found in judged.findings) == order
+    assert judged.worst == order[0]
+    assert [found.is_proved for found in judged.findings] == [name == "b" for name in order]

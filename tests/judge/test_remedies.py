@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from made_reports import FAULT, with_judgement
 from opdiff.core.comparison import GraphNode, Mode, ModelGraph
 from opdiff.core.judgement import ErrorKind
-from opdiff.judge.quantized_layers import end_layers, quantized_layer
-from opdiff.judge.remedies import files_of
+from opdiff.judge.remedies import end_layers, files_of, quantized_layer
 from opdiff.read.rules import read_rules
 from opdiff.sample import write_sample
 from proto_messages import message_class

@@ -24,9 +24,8 @@ from opdiff.core.judgement import (
 )
 from opdiff.core.reasons import because, quoted, render
 from opdiff.core.stages import ChainVerdict, Change, Loss, Stage, StageKind, Step
-from opdiff.judge.change_causes import is_not_fused, possible_changes
-from opdiff.judge.fusion_switches import fusion_off_commands
-from opdiff.judge.steps import judge_chain, step_loss
+from opdiff.judge.remedies import fusion_off_commands
+from opdiff.judge.steps import is_not_fused, judge_chain, possible_changes, step_loss
 
 WHOLE = Coverage(4, 4, 4)
 STAGES = tuple(Stage(str(kind), kind, DumpKind.NPU) for kind in StageKind)

@@ -9,13 +9,13 @@ from msgspec import structs
 from opdiff.core import dtypes
 from opdiff.core.dump import Dump, DumpedOp, DumpKind
 from opdiff.core.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
-from opdiff.core.pairing import Pairing
+from opdiff.core.pairing import Pairing, Unpaired
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Tensor, TensorSpec
 from opdiff.pair import PairOptions, Rules, pair
 
 if TYPE_CHECKING:
-    from opdiff.core.pairing import ManualPair, Unpaired
+    from opdiff.core.pairing import ManualPair
     from opdiff.pair.selection import Selection
 
     Row = Pairing | Unpaired
@@ -36,9 +36,7 @@ def op(name: str, op_type: str = "Op", **fields: Any) -> RuleOp:
     fields.setdefault("has_originals", "originals" in fields)
     fields.setdefault("originals", (name,))
     outputs = fields.pop("outputs", ())
-    placed = tuple(
-        OutputDesc(k, o.dtype, o.origin_name, o.origin_index, o.layout, o.shape) for k, o in enumerate(outputs)
-    )
+    placed = tuple(structs.replace(output, position=position) for position, output in enumerate(outputs))
     return RuleOp(name, op_type, outputs=placed, **fields)
 
 
@@ -48,14 +46,10 @@ def rules(*operators: RuleOp, **more: tuple[RuleOp, ...]) -> RuleFile:
     return RuleFile(
         "rules.json",
         tuple(
-            RuleGraph(name, tuple(RuleOp(**{**_fields(item), "graph_name": name}) for item in items))
+            RuleGraph(name, tuple(structs.replace(item, graph_name=name) for item in items))
             for name, items in graphs.items()
         ),
     )
-
-
-def _fields(operator: RuleOp) -> dict[str, Any]:
-    return structs.asdict(operator)
 
 
 def dumped(name: str, inputs: int = 0, outputs: int = 1, **fields: Any) -> DumpedOp:
@@ -82,6 +76,11 @@ def summarize(row: Row) -> str:
     """Return group, names, tensor and golden tensor of a row (`?` for none)."""
     golden = str(row.golden_key) if isinstance(row, Pairing) else "?"
     return f"{row.label.index} {row.label.target} {row.label.golden} {row.key or '-'} = {golden}"
+
+
+def reasons(rows: tuple[Row, ...]) -> dict[str, str]:
+    """Return the reasons of unpaired rows, by tensor or operator."""
+    return {str(row.key or row.label.target): str(row.reason) for row in rows if isinstance(row, Unpaired)}
 
 
 def paired(

@@ -13,9 +13,12 @@ GOLDEN = npy("conv_1", "Conv_0", dumped("many", outputs=3))
 RULES = rules(op("conv_1"), op("in/ner", originals=("",)))
 
 
+def by_hand(*lines: tuple[str, str]) -> tuple[ManualPair, ...]:
+    return tuple(ManualPair(parse_key(target), parse_key(golden)) for target, golden in lines)
+
+
 def with_pairs(*lines: tuple[str, str]) -> list[str]:
-    pairs = tuple(ManualPair(parse_key(target), parse_key(golden)) for target, golden in lines)
-    return [summarize(row) for row in paired(TARGET, GOLDEN, RULES, manual=pairs)]
+    return [summarize(row) for row in paired(TARGET, GOLDEN, RULES, manual=by_hand(*lines))]
 
 
 def test_only_the_named_tensors_change() -> None:
@@ -68,8 +71,7 @@ def test_a_manual_pairing_of_a_quantized_operator_comes_last() -> None:
         op("c", inputs=("q_quant_layer:0",), outputs=(out(dtype="DT_INT32"),)),
     )
     target = npu(dumped("q_quant_layer"), dumped("c"), quantized=True)
-    pairs = (ManualPair(parse_key("c"), parse_key("x")),)
-    rows = paired(target, npy("x", "q_quant_layer", quantized=True), given, manual=pairs)
+    rows = paired(target, npy("x", "q_quant_layer", quantized=True), given, manual=by_hand(("c", "x")))
     assert summarize(rows[-1]) == "1 c x c:output:0 = x:output:0"
 
 
@@ -100,8 +102,7 @@ def test_a_manual_pairing_of_a_quantized_operator_comes_last() -> None:
 def test_an_unreadable_pair_is_a_row(line: tuple[str, str], row: str, reason: str) -> None:
     target = npu(dumped("fine"), dumped("half", problem="half.1: cut off"))
     golden = npy("fine", "half", "gold", dumped("torn", outputs=0, problem="no header"))
-    pairs = (ManualPair(parse_key(line[0]), parse_key(line[1])),)
-    rows = paired(target, golden, rules(op("fine"), op("half")), manual=pairs)
+    rows = paired(target, golden, rules(op("fine"), op("half")), manual=by_hand(line))
     assert [(summarize(item), str(item.reason)) for item in rows if isinstance(item, Unpaired) and item.key] == [
         (row, reason)
     ]
@@ -109,6 +110,5 @@ def test_an_unreadable_pair_is_a_row(line: tuple[str, str], row: str, reason: st
 
 def test_a_readable_tensor_of_a_partly_unreadable_operator_can_be_paired() -> None:
     golden = npy("a", dumped("half", problem="half.1: cut off"))
-    pairs = (ManualPair(parse_key("a"), parse_key("half")),)
-    (row,) = paired(npu(dumped("a")), golden, rules(op("a")), manual=pairs)
+    (row,) = paired(npu(dumped("a")), golden, rules(op("a")), manual=by_hand(("a", "half")))
     assert summarize(row) == "0 a half a:output:0 = half:output:0"

@@ -1,12 +1,15 @@
-"""Scenarios of all combinations of dumps and rule files, and the messages for those that are refused."""
+"""Scenarios of all combinations of dumps and rule files, refusals, and doubts about rule files."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import catalogue
-from opdiff.pair.scenario import Scenario, choose
+from opdiff.core.graph import ModelOrigin, RuleFile, RuleGraph, RuleOp
+from opdiff.core.reasons import Reason, because, catalogue
+from opdiff.pair import Rules
+from opdiff.pair.scenario import Scenario, choose, rule_notes
 from pair.rule_files import npu, npy
 
 SIDES = {"npu": npu(), "npu quantized": npu(quantized=True), "npy": npy(), "npy quantized": npy(quantized=True)}
@@ -76,3 +79,50 @@ def test_a_refusal_says_what_to_do(target: str, golden: str, options: str, text:
 def test_every_scenario_has_its_sentence(scenario: Scenario) -> None:
     assert str(scenario) in catalogue()
     assert "NPU" in str(scenario.reason) or "original model" in str(scenario.reason)
+
+
+FUSED = (("c1", "r1"), ("c2", "r2"), ("fc",), ("",))
+APART = (("c1",), ("r1",), ("c2",), ("r2",), ("fc",))
+SWITCH = ("atc", "--model=net.onnx", "--fusion_switch_file=off.cfg")
+
+
+def rules(name: str, groups: tuple[tuple[str, ...], ...], command: tuple[str, ...] = (), model: str = "") -> RuleFile:
+    operators = tuple(
+        RuleOp(f"op{number}", "A", originals=originals, has_originals=True) for number, originals in enumerate(groups)
+    )
+    return RuleFile(f"/somewhere/{name}", (RuleGraph("g", operators),), ModelOrigin(model, command))
+
+
+ALIKE = because("pair.fused_alike", path="off.om", alike=2, count=2)
+
+
+def different(common: int, count: int, second: str) -> Reason:
+    return because("pair.different_models", common=common, count=count, first="net.onnx", second=second)
+
+
+@pytest.mark.parametrize(
+    ("groups", "command", "model", "note"),
+    [
+        (APART, (), "", None),
+        (APART, ("atc", "--model=net.onnx"), "", None),
+        ((*APART, ("bn", "scale")), SWITCH, "", None),
+        (FUSED, (), "", ALIKE),
+        (FUSED, SWITCH, "", ALIKE),
+        (FUSED, ("atc", "--mode", "0"), "", because("pair.no_fusion_switch", path="off.om", count=2)),
+        ((("x",), ("y",), ("c1",)), ("atc", "--model", "other.onnx"), "", different(1, 3, "other.onnx")),
+        ((("x",), ("y",)), (), "other", different(0, 2, "other")),
+        ((("x",), ("y",)), (), "", different(0, 2, "off.om")),
+    ],
+)
+def test_doubts_about_the_model_without_fusion(
+    groups: tuple[tuple[str, ...], ...], command: tuple[str, ...], model: str, note: Reason | None
+) -> None:
+    given = Rules(rules("on.om", FUSED, ("atc", "--model=net.onnx")), rules("off.om", groups, command, model))
+    assert rule_notes(given) == (() if note is None else (note,))
+
+
+def test_one_file_raises_no_doubt_and_the_notes_of_its_reader_name_it() -> None:
+    note = because("read.flow_model")
+    assert rule_notes(Rules(rules("on.om", FUSED))) == ()
+    file = replace(rules("on.om", FUSED), notes=(note,))
+    assert rule_notes(Rules(file)) == (because("core.in_file", path="/somewhere/on.om", problem=note),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from opdiff.core.errors import UsageError
@@ -9,50 +11,47 @@ from opdiff.pair.groups import group_operators
 from opdiff.pair.selection import Range, Select, Selection, parse_range, parse_select, select
 from pair.rule_files import dumped, npu, npy, op, paired, rules
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 TEN = rules(*(op(f"o{number}", sequence=number) for number in range(11)))
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("parse", "text", "expected"),
     [
-        ("1,10,1", list(range(1, 11))),
-        (",,", list(range(1, 11))),
-        (" 3 , -1 , 4", [3, 7, 10]),
-        ("2,9,3", [2, 5, 8, 9]),
-        ("4,4,", [4]),
+        (parse_range, "1,10,1", list(range(1, 11))),
+        (parse_range, ",,", list(range(1, 11))),
+        (parse_range, " 3 , -1 , 4", [3, 7, 10]),
+        (parse_range, "2,9,3", [2, 5, 8, 9]),
+        (parse_range, "4,4,", [4]),
+        (parse_select, "3", [3]),
+        (parse_select, "7, 2,2 ,99", [2, 7]),
+        (parse_select, "0", [0]),
     ],
 )
-def test_a_range_includes_its_end(text: str, expected: list[int]) -> None:
-    selected = select(group_operators(TEN), parse_range(text))
-    assert [group.index for group in selected.groups] == expected
-
-
-@pytest.mark.parametrize(("text", "expected"), [("3", [3]), ("7, 2,2 ,99", [2, 7]), ("0", [0])])
-def test_a_list_ignores_numbers_beyond_the_last_operator(text: str, expected: list[int]) -> None:
-    selected = select(group_operators(TEN), parse_select(text))
+def test_a_range_includes_its_end_and_a_list_ignores_numbers_beyond_the_last(
+    parse: Callable[[str], Selection], text: str, expected: list[int]
+) -> None:
+    selected = select(group_operators(TEN), parse(text))
     assert [group.index for group in selected.groups] == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("parse", "text", "problem"),
     [
-        ("1,2", "three numbers `start,end,step` are expected"),
-        ("1,2,3,4", "three numbers"),
-        ("-1,2,1", "'-1' is not a number"),
-        ("a,2,1", "'a' is not a number"),
-        ("²,2,1", "'²' is not a number"),
-        ("1,2," + "9" * 30, "is not a number"),
+        (parse_range, "1,2", "three numbers `start,end,step` are expected"),
+        (parse_range, "1,2,3,4", "three numbers"),
+        (parse_range, "-1,2,1", "'-1' is not a number"),
+        (parse_range, "a,2,1", "'a' is not a number"),
+        (parse_range, "²,2,1", "'²' is not a number"),
+        (parse_range, "1,2," + "9" * 30, "is not a number"),
+        *((parse_select, text, "is not a number") for text in ("", "1,,2", "x", "-1", "1.5")),
     ],
 )
-def test_malformed_ranges_are_refused(text: str, problem: str) -> None:
+def test_malformed_selections_are_refused(parse: Callable[[str], Selection], text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        parse_range(text)
-
-
-@pytest.mark.parametrize("text", ["", "1,,2", "x", "-1", "1.5"])
-def test_malformed_lists_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a number"):
-        parse_select(text)
+        parse(text)
 
 
 @pytest.mark.parametrize(

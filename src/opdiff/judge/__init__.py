@@ -1,12 +1,12 @@
 """Judgement of a comparison: a level for each row, the operators at fault, and the cause of each error.
 
 `comparison_judgement.judge` judges a comparison: offline it is one network, in graph mode each unit is one (`graph`).
-`network_judgement.judge_network` judges a network:
+`judge_network` in the same module judges a network:
 
     rows, graph, limits ──network──► operators with their rows
                         ──locate───► a Verdict for each row, and the errors that operators created
-                        ──ranking──► operators with created errors, by their share of the output error
-                        ──findings─► a Finding for each, with kind and evidence by ──causes
+                        ──_rank────► operators with created errors, by their share of the output error
+                        ──causes───► a Finding for each, with kind and evidence
                         ──coverage─► what was compared, and how well the model's outputs agree
 
 `advice` puts the result into sentences, `remedies` into files for compilers. Besides, `replay_verdicts` judges findings

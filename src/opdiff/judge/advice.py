@@ -6,12 +6,13 @@ outputs, the operators at fault, the remedy, and how much was compared.
 
 from __future__ import annotations
 
+from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import MIN_COVERAGE, Agreement, ErrorKind, Level, Origin
 from opdiff.core.reasons import Reason, because
-from opdiff.judge.run_noise import MAX_RUN_NOISE
+from opdiff.judge.locate import MAX_RUN_NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,7 +47,8 @@ def advice_of(judgement: Judgement) -> tuple[Reason, ...]:
 
 def _sentences(judgement: Judgement) -> Iterator[Reason]:
     coverage = judgement.coverage
-    compared = len(judgement.verdicts) - _count_not_comparable(judgement)
+    marks = Counter(judgement.marks())
+    compared = sum(count for (level, _), count in marks.items() if level is not Level.NOT_COMPARABLE)
     if not compared:
         yield because("judge.nothing_compared")
         return
@@ -60,21 +62,20 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
         yield because("judge.noisy_run")
     if len(judgement.candidates) > 1 and judgement.findings:
         yield because("judge.order_only", operators=_named(judgement.candidates))
-    has_accumulated = any(origin is Origin.ACCUMULATED for _, origin in judgement.marks())
-    if judgement.first_unit and (judgement.findings or not has_accumulated):
+    accumulated = sum(count for (_, origin), count in marks.items() if origin is Origin.ACCUMULATED)
+    if judgement.first_unit and (judgement.findings or not accumulated):
         yield because("judge.look_first", operator=judgement.first_bad, unit=judgement.first_unit)
     if judgement.findings:
         yield from _faults(judgement)
-    elif not judgement.first_unit or has_accumulated:
-        yield from _no_faults(judgement, compared)
+    elif not judgement.first_unit or accumulated:
+        yield from _no_faults(judgement, compared, accumulated)
     yield from judgement.remarks
-    yield from _hidden_faults(judgement)
+    # Errors so large that an error of the operators that inherited them would not show.
+    hidden = sum(count for (level, origin), count in marks.items() if origin is Origin.INHERITED and level.is_bad)
+    if hidden and judgement.findings:
+        yield because("judge.hidden_faults", count=hidden)
     if coverage.share >= MIN_COVERAGE:
         yield _coverage(coverage)
-
-
-def _count_not_comparable(judgement: Judgement) -> int:
-    return [level for level, _ in judgement.marks()].count(Level.NOT_COMPARABLE)
 
 
 def _coverage(coverage: Coverage) -> Reason:
@@ -122,9 +123,8 @@ def _named(names: Sequence[str]) -> tuple[str, ...]:
     return (*names[:_MAX_NAMES], "…") if len(names) > _MAX_NAMES else tuple(names)
 
 
-def _no_faults(judgement: Judgement, compared: int) -> Iterator[Reason]:
+def _no_faults(judgement: Judgement, compared: int, accumulated: int) -> Iterator[Reason]:
     coverage = judgement.coverage
-    accumulated = [origin for _, origin in judgement.marks()].count(Origin.ACCUMULATED)
     if accumulated:
         yield because("judge.accumulated", count=accumulated)
         yield because("judge.widen_or_accept")
@@ -151,20 +151,12 @@ def _faults(judgement: Judgement) -> Iterator[Reason]:
         yield because("judge.output_share", share=worst.share)
     yield remedy_sentence(worst)
     if others:
-        listed = tuple(map(_named_fault, others[:_MAX_NAMES]))
+        listed = tuple(
+            because("judge.named_fault", operator=other.operator, kind=kind_name(other.kind))
+            for other in others[:_MAX_NAMES]
+        )
         more = because("judge.more_faults", count=len(others) - _MAX_NAMES) if len(others) > _MAX_NAMES else None
         yield because("judge.also_at_fault", faults=listed, more=more)
-
-
-def _hidden_faults(judgement: Judgement) -> Iterator[Reason]:
-    """Yield how many tensors have errors so large that an error of their own operators would not show."""
-    hidden = sum(origin is Origin.INHERITED and level.is_bad for level, origin in judgement.marks())
-    if hidden and judgement.findings:
-        yield because("judge.hidden_faults", count=hidden)
-
-
-def _named_fault(finding: Finding) -> Reason:
-    return because("judge.named_fault", operator=finding.operator, kind=kind_name(finding.kind))
 
 
 def fault_sentence(finding: Finding, outputs: ModelOutputs) -> Reason:

@@ -1,33 +1,43 @@
-"""Cause of the error of a tensor: its kind by the metrics, and the evidence for it. See docs/locating.md."""
+"""Findings: the operators at fault, each with the cause of its error and the evidence for it. See docs/locating.md."""
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING
 
-from opdiff.core.judgement import ErrorKind
-from opdiff.core.reasons import because
+from opdiff.core.judgement import ErrorKind, Finding
+from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import coordinates
-from opdiff.judge.cases import Case, Cause, content_of
-from opdiff.judge.computations import wrong_computation
-from opdiff.judge.concentration import few_elements, is_in_slice, one_channel
-from opdiff.judge.deviating_elements import deviating_elements
-from opdiff.judge.error_magnitude import equal_share, golden_peak, ratio
+from opdiff.judge.advice import remedies_of
+from opdiff.judge.cases import (
+    Case,
+    Cause,
+    content_of,
+    deviating_elements,
+    few_elements,
+    is_in_slice,
+    one_channel,
+    wrong_computation,
+)
+from opdiff.judge.coverage import target_name
+from opdiff.judge.error_budget import reduction_length
 from opdiff.judge.error_model import Propagation
 from opdiff.judge.limits import DEFAULTS, coarser
-from opdiff.judge.rounding import reduction_length
+from opdiff.judge.locate import result_or_defect
+from opdiff.judge.tensor_errors import equal_share, golden_peak, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from opdiff.core.comparison import GraphNode, Row
     from opdiff.core.metrics import Metrics
-    from opdiff.core.reasons import Fact, Reason
-    from opdiff.core.tensor import Shape
+    from opdiff.core.reasons import Fact
     from opdiff.judge.cases import CauseContext
-    from opdiff.judge.error_magnitude import ErrorMagnitude
+    from opdiff.judge.comparison_judgement import Ranked
     from opdiff.judge.network import Network
-    from opdiff.judge.origins import CreatedError
+    from opdiff.judge.tensor_errors import ErrorMagnitude
+    from opdiff.judge.tensor_verdicts import CreatedError
 
 # Largest finite values of types that overflow easily.
 _LARGEST_FINITE = {"float16": 65504.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "hifloat8": 32768.0}
@@ -48,6 +58,47 @@ _MIN_CLIPPED_RANGE = 0.05
 _MAX_CLIPPED_SHARE = 0.3
 # Share of the errors that have one sign, as `Metrics.error_bias`.
 _MIN_ONE_SIDED_BIAS = 0.5
+
+
+def findings_of(ranked: Iterable[Ranked], context: CauseContext, defects: list[str]) -> tuple[Finding, ...]:
+    """Return the finding of each created error; tracebacks of unexpected errors are appended to `defects`."""
+    return tuple(_finding(found, _cause(found, context, defects), context) for found in ranked)
+
+
+def _cause(found: Ranked, context: CauseContext, defects: list[str]) -> Cause:
+    cause = result_or_defect(partial(find_cause, found.created, context), defects)
+    return Cause(ErrorKind.UNKNOWN, (cause,)) if isinstance(cause, Reason) else cause
+
+
+def _finding(found: Ranked, cause: Cause, context: CauseContext) -> Finding:
+    error = found.created
+    node, row, verdict = error.operator.node, context.rows[error.row_index], context.verdicts[error.row_index]
+    before = tuple(dict.fromkeys(name for state in error.inputs for name in state.uncompared))
+    return Finding(
+        operator=node.name,
+        op_type=node.op_type,
+        tensor=str(row.key),
+        level=verdict.level,
+        kind=cause.kind,
+        evidence=cause.evidence,
+        remedies=remedies_of(cause.kind, node.passes, node.buffer_passes),
+        share=found.share,
+        path=found.path,
+        excess=verdict.excess,
+        before=before,
+        passes=node.passes,
+        buffer_passes=node.buffer_passes,
+        missing=_why_missing(node.name, context.rows) if error.is_stand_in else None,
+    )
+
+
+def _why_missing(operator: str, rows: Sequence[Row]) -> Reason:
+    """Return the reason why the outputs of an operator were not compared."""
+    for row in rows:
+        is_own = target_name(row) == operator if row.key is None else row.is_output and row.key.op == operator
+        if row.reason and is_own:
+            return row.reason
+    return because("judge.not_dumped")
 
 
 def find_cause(error: CreatedError, context: CauseContext) -> Cause:
@@ -95,17 +146,14 @@ def _overflow(case: Case) -> Cause | None:
     reach: dict[str, Fact] = {"largest": largest, "dtype": row.target_dtype, "end": end}
     if case.magnitude.has_special_mismatch:
         infs, nans = metrics.target_infs - metrics.golden_infs, metrics.target_nans - metrics.golden_nans
-        counts = {"infinities": max(infs, 0), "nans": max(nans, 0), "first": _first_mismatch(case)}
+        index = metrics.first_special_mismatch
+        first = None if index is None else coordinates(index, row.shape or ())
+        counts = {"infinities": max(infs, 0), "nans": max(nans, 0), "first": first}
         beyond = (because("judge.beyond_range", **reach),) if largest > end else ()
         return Cause(ErrorKind.OVERFLOW, (because("judge.new_special_values", **counts), *beyond))
     if row.overflow and isfinite(end) and largest > 0.999 * end:
         return Cause(ErrorKind.OVERFLOW, (because("judge.saturated", **reach),))
     return None
-
-
-def _first_mismatch(case: Case) -> Shape | None:
-    index = case.metrics.first_special_mismatch
-    return None if index is None else coordinates(index, case.row.shape or ())
 
 
 def _memory(case: Case) -> Cause | None:
@@ -164,12 +212,8 @@ def _golden_differs(first: Metrics, second: Metrics | None) -> bool:
     if second is None:
         return False
     tolerance = 0.01 * (first.golden_std or 1.0)
-    pairs = (
-        (first.golden_mean, second.golden_mean),
-        (first.golden_std, second.golden_std),
-        (first.golden_min, second.golden_min),
-        (first.golden_max, second.golden_max),
-    )
+    ours, theirs = ((each.golden_mean, each.golden_std, each.golden_min, each.golden_max) for each in (first, second))
+    pairs = zip(ours, theirs, strict=True)
     return any(a is not None and b is not None and abs(a - b) > tolerance for a, b in pairs)
 
 

@@ -11,8 +11,8 @@ from opdiff.core.comparison import DataMode
 from opdiff.core.judgement import Agreement, Coverage, Level, ModelOutputs
 from opdiff.core.reasons import because, kind_of
 from opdiff.core.tensor import Slot
-from opdiff.judge.error_magnitude import error_magnitude
 from opdiff.judge.error_model import Propagation
+from opdiff.judge.tensor_errors import error_magnitude
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -66,19 +66,16 @@ def target_name(row: Row) -> str:
     return label.golden if label.target == "*" and is_missing else label.target
 
 
-def merge_coverage(parts: Iterable[Coverage]) -> Coverage:
+def merge_coverage(parts: Sequence[Coverage]) -> Coverage:
     """Return the coverage of several units of graph mode together."""
-    total = Coverage()
-    for part in parts:
-        total = Coverage(
-            total.operators + part.operators,
-            total.compared + part.compared,
-            total.data + part.data,
-            total.statistics + part.statistics,
-            total.checksums + part.checksums,
-            tuple(dict.fromkeys((*total.unseen, *part.unseen))),
-        )
-    return total
+    return Coverage(
+        sum(part.operators for part in parts),
+        sum(part.compared for part in parts),
+        sum(part.data for part in parts),
+        sum(part.statistics for part in parts),
+        sum(part.checksums for part in parts),
+        tuple(dict.fromkeys(name for part in parts for name in part.unseen)),
+    )
 
 
 def _seen_operators(rows: Sequence[Row], network: Network) -> set[str]:

@@ -90,30 +90,16 @@ _TYPES: dict[OpErrorModel, str] = {
     _SELECT: "topk argmax argmin nonzero where nonmaxsuppression sort unique",
 }
 _BY_TYPE = {op_type: model for model, types in _TYPES.items() for op_type in types.split()}
-# For other types; the first entry that is a part of the type's name applies.
+# For other types; the first entry with a part of the type's name applies.
 _BY_PART = (
     ("quant", _QUANTIZE),
-    ("argmax", _SELECT),
-    ("argmin", _SELECT),
-    ("topk", _SELECT),
-    ("nonmaxsuppression", _SELECT),
-    ("nms", _SELECT),
+    ("argmax argmin topk nonmaxsuppression nms", _SELECT),
     ("softmax", _SOFTMAX),
     ("norm", _NORMALIZE),
-    ("conv", _LINEAR),
-    ("matmul", _LINEAR),
-    ("gemm", _LINEAR),
-    ("fullyconnection", _LINEAR),
-    ("innerproduct", _LINEAR),
-    ("dense", _LINEAR),
-    ("linear", _LINEAR),
+    ("conv matmul gemm fullyconnection innerproduct dense linear", _LINEAR),
     ("pool", _POOL),
-    ("gelu", _MAP),
-    ("relu", _MAP),
-    ("embedding", _MOVE),
-    ("transpose", _MOVE),
-    ("concat", _MOVE),
-    ("slice", _MOVE),
+    ("gelu relu", _MAP),
+    ("embedding transpose concat slice", _MOVE),
 )
 
 
@@ -137,4 +123,4 @@ def error_model_of(op_type: str) -> OpErrorModel:
     found = _BY_TYPE.get(name) or _BY_TYPE.get(op_type.lower())
     if found is not None:
         return found
-    return next((model for part, model in _BY_PART if part in name), _UNKNOWN)
+    return next((model for parts, model in _BY_PART if any(part in name for part in parts.split())), _UNKNOWN)

@@ -4,64 +4,112 @@ Inputs good, output bad: the error is created here. Inputs bad, output about as 
 operator adds more than noise: accumulated. If an output was not compared, the input of an operator that reads it stands
 in for it. If no such input was compared either, the operator propagates the errors of its inputs, and a finding at the
 next compared operator lists the operator as a suspect.
+
+If many operators differ a little more than expected, the run is noisy and not faulty.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.judgement import Level, Origin, Verdict
-from opdiff.core.reasons import because
-from opdiff.judge.defects import result_or_defect
+from opdiff.core.reasons import Reason, because
 from opdiff.judge.error_budget import PEAK_TO_RMS
 from opdiff.judge.error_model import Propagation
-from opdiff.judge.error_state import combined_state, worst_state
-from opdiff.judge.input_verdicts import is_unchanged, judge_changed, judge_first_seen
-from opdiff.judge.origins import Located, OperatorErrors, find_stand_ins
-from opdiff.judge.output_verdicts import OutputJudge
-from opdiff.judge.run_noise import MAX_RUN_NOISE, noise_of_run
-from opdiff.judge.tensor_limits import TensorLimits, assess
+from opdiff.judge.levels import TensorLimits, assess
+from opdiff.judge.tensor_errors import combined_state, has_magnitude, worst_state
+from opdiff.judge.tensor_verdicts import (
+    OutputJudge,
+    is_unchanged,
+    judge_changed,
+    judge_first_seen,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from opdiff.core.comparison import Row
-    from opdiff.core.reasons import Reason
-    from opdiff.judge.error_state import ErrorState
-    from opdiff.judge.judged_tensor import JudgedTensor
+    from opdiff.judge.levels import MeasuredTensor
     from opdiff.judge.limits import Limits
     from opdiff.judge.network import Edge, Network, Operator, Port
-    from opdiff.judge.origins import CreatedError
-    from opdiff.judge.tensor_limits import MeasuredTensor
+    from opdiff.judge.tensor_errors import ErrorMagnitude, ErrorState
+    from opdiff.judge.tensor_verdicts import CreatedError, JudgedTensor
+
+# Operators from which the noise of a run is estimated, at least.
+_MIN_OPERATORS_FOR_NOISE = 8
+# If at least this share of the operators adds more than rounding, the run is noisy (other implementations), not faulty:
+# one fault makes few such operators.
+_MIN_NOISY_SHARE = 1 / 3
+# Margin above the median noise of a run, and the largest noise of a run that is accepted.
+_NOISE_MARGIN = 2.5
+MAX_RUN_NOISE = 4.0
+Result = TypeVar("Result")
+
+
+class OperatorErrors(Struct, frozen=True, gc=False):
+    """Errors at an operator.
+
+    Attributes:
+        inputs: errors of its inputs.
+        own_share: share of the squared error of its worst output that the operator created.
+        magnitude: error of its worst output that was compared with the golden one.
+    """
+
+    inputs: tuple[ErrorState, ...] = ()
+    own_share: float = 0.0
+    magnitude: ErrorMagnitude | None = None
+
+
+class Located(Struct, frozen=True):
+    """Result of one pass over the network.
+
+    Attributes:
+        verdicts: verdict of each row.
+        created: created errors, in the order of execution.
+        operators: errors at each operator, by its name.
+        run_noise: noise of this run in units of the expected noise.
+        defects: tracebacks of unexpected errors, each of which cost the verdicts of an operator.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    created: tuple[CreatedError, ...]
+    operators: dict[str, OperatorErrors]
+    run_noise: float
+    defects: tuple[str, ...] = ()
 
 
 def locate(rows: Sequence[Row], network: Network, limits: Limits) -> Located:
     """Judge every row of a network; a noisy run is judged a second time, by its own noise."""
     first = _LocatePass(rows, network, limits, 1.0)
     located = first.run()
-    run_noise = first.estimate_run_noise()
+    run_noise = _noise_of_run(first.added_noise)
     if run_noise <= 1.0:
         return located
     return _LocatePass(rows, network, limits, min(run_noise, MAX_RUN_NOISE)).run()
 
 
 class _LocatePass:
-    """One pass over the network, from its inputs to its outputs."""
+    """One pass over the network, from its inputs to its outputs.
+
+    Attributes:
+        added_noise: error that each operator added, in units of its rounding error, as far as known.
+    """
 
     def __init__(self, rows: Sequence[Row], network: Network, limits: Limits, run_noise: float) -> None:
         self._rows = rows
         self._network = network
         self._limits = TensorLimits(limits, run_noise)
-        self._stand_ins = find_stand_ins(rows, network)
+        self._stand_ins = _find_stand_ins(rows, network)
         self._verdicts: list[Verdict | None] = [None] * len(rows)
         self._created: list[CreatedError] = []
         self._errors: dict[str, OperatorErrors] = {}
         self._states: dict[Port, ErrorState] = {}
         self._worst_states: dict[str, ErrorState] = {}
-        self._added_noise: list[float] = []
+        self.added_noise: list[float] = []
         self._largest_noise = 0.0
         self._defects: list[str] = []
 
@@ -70,20 +118,13 @@ class _LocatePass:
         for operator in self._network.operators.values():
             failure = result_or_defect(partial(self._judge_operator, operator), self._defects)
             if failure is not None:
-                self._set_not_judged(operator, failure)
+                for row_index in operator.rows:
+                    self._verdicts[row_index] = Verdict(Level.NOT_COMPARABLE, failure)
+                self._created = [error for error in self._created if error.operator.name != operator.name]
         verdicts = [verdict or self._verdict_alone(row_index) for row_index, verdict in enumerate(self._verdicts)]
         return Located(
             tuple(verdicts), tuple(self._created), self._errors, self._limits.run_noise, tuple(self._defects)
         )
-
-    def estimate_run_noise(self) -> float:
-        """Return the noise that operators of this run may add, in units of the expected noise."""
-        return noise_of_run(self._added_noise)
-
-    def _set_not_judged(self, operator: Operator, reason: Reason) -> None:
-        for row_index in operator.rows:
-            self._verdicts[row_index] = Verdict(Level.NOT_COMPARABLE, reason)
-        self._created = [error for error in self._created if error.operator.name != operator.name]
 
     def _verdict_alone(self, row_index: int) -> Verdict:
         """Verdict for a row of no known operator, by its metrics alone."""
@@ -100,7 +141,7 @@ class _LocatePass:
         if judged.created is not None:
             self._created.append(judged.created)
         if judged.added_noise is not None:
-            self._added_noise.append(judged.added_noise)
+            self.added_noise.append(judged.added_noise)
         state = judged.state
         self._largest_noise = max(self._largest_noise, state.noise)
         return state
@@ -123,11 +164,10 @@ class _LocatePass:
 
     def _compared_outputs(self, operator: Operator) -> dict[int, MeasuredTensor]:
         """Return the outputs that were compared, by index; inputs of readers stand in for others."""
-        own = self._measured(operator.outputs)
+        row_indices = operator.outputs
         stand_ins = self._stand_ins.get(operator.name) if self._stand_ins else None
-        return self._measured(stand_ins) | own if stand_ins else own
-
-    def _measured(self, row_indices: Mapping[int, int]) -> dict[int, MeasuredTensor]:
+        if stand_ins:
+            row_indices = stand_ins | {index: own for index, own in row_indices.items() if index not in stand_ins}
         found: dict[int, MeasuredTensor] = {}
         for index, row_index in row_indices.items():
             tensor = self._limits.find_tensor(self._rows, row_index)
@@ -219,3 +259,42 @@ class _LocatePass:
             state = self._record(tensor.row_index, output_judge.judge_indices(tensor, index, values_agree=values_agree))
             self._states[operator.name, index] = state
             self._worst_states.setdefault(operator.name, state)
+
+
+def _find_stand_ins(rows: Sequence[Row], network: Network) -> dict[str, dict[int, int]]:
+    """Return rows of inputs that hold outputs which were not compared: by operator and index, the first reader's."""
+    found: dict[str, dict[int, int]] = {}
+    for reader in network.operators.values():
+        for edge in reader.edges:
+            if edge.producer is None or edge.row is None or not has_magnitude(rows[edge.row].metrics):
+                continue
+            name, index = edge.producer
+            producer = network.operators.get(name)
+            if producer is None or producer.error_model.propagation is Propagation.NONE:
+                continue
+            own = producer.outputs.get(index)
+            if own is None or not has_magnitude(rows[own].metrics):
+                found.setdefault(name, {}).setdefault(index, edge.row)
+    return found
+
+
+def _noise_of_run(added: Sequence[float]) -> float:
+    """Return the noise that operators of a run may add, by the noise that each adds, in units of the expected noise."""
+    if len(added) < _MIN_OPERATORS_FOR_NOISE:
+        return 1.0
+    noisy = [noise for noise in added if noise > 1.0]
+    # Operators that only move data add nothing, and behind large errors the noise of an operator does not show.
+    is_most = len(noisy) >= max(_MIN_OPERATORS_FOR_NOISE, _MIN_NOISY_SHARE * len(added))
+    ordered = sorted(noisy if is_most else added)
+    return _NOISE_MARGIN * ordered[len(ordered) // 2]
+
+
+def result_or_defect(work: Callable[[], Result], defects: list[str]) -> Result | Reason:
+    """Return the result of `work`, or the reason why there is none; the traceback is appended to `defects`."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001  an unexpected error is shown as a defect
+        from traceback import format_exc
+
+        defects.append(format_exc())
+        return because("judge.defect", error=repr(error))

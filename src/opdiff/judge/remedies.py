@@ -1,4 +1,4 @@
-"""Remedies as files for compilers and quantizers.
+"""Remedies as files and commands for compilers and quantizers.
 
 Files name operators of the original model, because ATC and AMCT are given the original model. ATC refuses a list with a
 name that the model does not have, and AMCT a list with a layer that it cannot quantize. See docs/remedies.md.
@@ -7,21 +7,29 @@ name that the model does not have, and AMCT a list with a layer that it cannot q
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import Mode
 from opdiff.core.judgement import ErrorKind
-from opdiff.judge.fusion_switches import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
-from opdiff.judge.quantized_layers import end_layers, quantized_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from opdiff.core.comparison import Comparison, GraphNode
+    from opdiff.core.graph import ModelOrigin
     from opdiff.core.judgement import Finding
 
 FUSION_SWITCH, KEEP_DTYPE, SKIP_LAYERS = "fusion_switch.cfg", "keep_dtype.cfg", "amct_skip_layers.cfg"
+FUSION_OFF_FILE = "fusion_switch_all_off.cfg"
+FUSION_OFF_SWITCHES = json.dumps({"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}}, indent=4)
+"""Contents of the file for `atc --fusion_switch_file` that disables all passes that can be disabled."""
 
+_MODEL = "fusion_off"
+# Options of the next conversion that the command line of the last one does not decide.
+_OWN_OPTIONS = ("--output", "--fusion_switch_file", "--mode", "--om", "--json")
+_UNKNOWN_OPTIONS = ("--model=MODEL", "--framework=FRAMEWORK", "--soc_version=SOC_VERSION")
 _FLOAT32_KINDS = frozenset({ErrorKind.OVERFLOW, ErrorKind.PRECISION})
 # Kinds of findings that are no fault of an operator.
 _NOT_AT_FAULT = frozenset({ErrorKind.INPUT, ErrorKind.PAIRING})
@@ -33,6 +41,17 @@ _AMCT_HEAD = """\
 # batch_num : 1
 """
 _AMCT_ENDS = "# The documents advise not to quantize the first and the last layer, if the accuracy is still low:\n"
+# Names of operators that AMCT inserts for a layer: `conv1_quant_layer`, `conv1.dequant`, `conv1/AscendQuant`.
+_INSERTED = re.compile(
+    r"(.+?)(?:_(?:anti_|de)?quant_layer|\.(?:weight_|anti_|de)?quant(?:\..+)?|/(?:Ascend|Anti)(?:Weight|Anti)?(?:De)?[Qq]uant.*)"
+)
+# Names that TensorFlow and exporters of ONNX give to such layers: the type, and a number.
+_NAMED_BY_TYPE = re.compile(r"(?:.*[/.])?(?:\w*Conv\w*?|depthwise|MatMul|Gemm|AveragePool|AvgPool)(?:_[0-9]+)?")
+# Types of compiled operators whose layers AMCT quantizes; of `Pooling` only the average, which the type does not tell.
+_QUANTIZABLE_TYPES = frozenset({
+    "Conv2D", "Conv3D", "DepthwiseConv2D", "Conv2DTranspose", "Conv2DTransposeD", "Deconvolution", "MatMul", "MatMulV2",
+    "MatMulV3", "BatchMatMul", "BatchMatMulV2", "FullyConnection", "Gemm", "AvgPool", "AvgPoolV2",
+})  # fmt: skip
 
 
 def files_of(comparison: Comparison) -> dict[str, str]:
@@ -43,7 +62,7 @@ def files_of(comparison: Comparison) -> dict[str, str]:
 def _files(comparison: Comparison) -> Iterator[tuple[str, str]]:
     findings = [finding for finding in comparison.judgement.findings if finding.kind not in _NOT_AT_FAULT]
     nodes = {node.name: node for graph in comparison.graphs for node in graph.nodes}
-    yield FUSION_SWITCH, _switch_text(_switches(findings))
+    yield FUSION_SWITCH, _switch_text(findings)
     if any(_may_be_fused(finding, nodes) for finding in findings):
         yield FUSION_OFF_FILE, FUSION_OFF_SWITCHES + "\n"
     if comparison.mode is Mode.OFFLINE:  # ATC and AMCT have no part in graph mode
@@ -51,14 +70,11 @@ def _files(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield SKIP_LAYERS, _amct_text(_layers_to_skip(findings, nodes), end_layers(nodes.values()))
 
 
-def _switches(findings: Sequence[Finding]) -> dict[str, dict[str, str]]:
-    """Return the passes that created the operators at fault, switched off."""
+def _switch_text(findings: Sequence[Finding]) -> str:
+    """Return the passes that created the operators at fault, switched off; empty for none."""
     graph = dict.fromkeys((name for finding in findings for name in finding.passes), "off")
     buffer = dict.fromkeys((name for finding in findings for name in finding.buffer_passes), "off")
-    return {kind: passes for kind, passes in (("GraphFusion", graph), ("UBFusion", buffer)) if passes}
-
-
-def _switch_text(switches: Mapping[str, Mapping[str, str]]) -> str:
+    switches = {kind: passes for kind, passes in (("GraphFusion", graph), ("UBFusion", buffer)) if passes}
     return json.dumps({"Switch": switches}, indent=4) + "\n" if switches else ""
 
 
@@ -101,3 +117,45 @@ def _quoted(name: str) -> str:
 
 def _octal(char: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in char.encode(errors="replace"))
+
+
+# Layers of the original model that quantization changed
+
+
+def quantized_layer(node: GraphNode) -> str:
+    """Return the quantized layer that an operator was compiled from; empty if none is known."""
+    inserted = (match[1] for name in (*node.originals, node.name) if (match := _INSERTED.fullmatch(name)))
+    layer = next(inserted, "")
+    if layer or node.op_type not in _QUANTIZABLE_TYPES:
+        return layer
+    # Layers of other frameworks have free names; there the operator that others were fused into comes first.
+    by_type = (name for name in node.originals if _NAMED_BY_TYPE.fullmatch(name))
+    return next(by_type, node.originals[0] if node.originals else "")
+
+
+def end_layers(nodes: Iterable[GraphNode]) -> tuple[str, ...]:
+    """Return the first and the last layer in the order of execution that can be quantized."""
+    layers = [layer for node in nodes if (layer := quantized_layer(node))]
+    return tuple(dict.fromkeys((*layers[:1], *layers[-1:])))
+
+
+# The next conversion, with fusion off
+
+
+def fusion_off_commands(origin: ModelOrigin) -> tuple[str, str]:
+    """Return the commands that compile a model with fusion off and write its rules; unknown values in capitals."""
+    options = _kept_options(origin.command_line) or _UNKNOWN_OPTIONS
+    own = (f"--output={_MODEL}", f"--fusion_switch_file={FUSION_OFF_FILE}")
+    names = (f"--om={_MODEL}.om", f"--json={_MODEL}.json")
+    return shlex.join(["atc", *options, *own]), shlex.join(["atc", "--mode=1", *names])
+
+
+def _kept_options(command_line: Sequence[str]) -> tuple[str, ...]:
+    """Return the options of a command line of ATC as `--name=value`, without the options about output and fusion."""
+    kept: list[str] = []
+    for argument in command_line:
+        if argument.startswith("--"):
+            kept.append(argument)
+        elif kept and "=" not in kept[-1]:
+            kept[-1] += f"={argument}"
+    return tuple(option for option in kept if option.partition("=")[0] not in _OWN_OPTIONS)

@@ -5,6 +5,7 @@ No tensor is loaded. A tensor or operator that cannot be paired is listed too, w
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,8 @@ from msgspec import Struct
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
 from opdiff.pair.by_rules import PairingContext, iter_pairs, iter_unknown_pairs
-from opdiff.pair.dump_index import DumpIndex
-from opdiff.pair.golden import NamedGolden
+from opdiff.pair.dump_index import DumpIndex, find_output
 from opdiff.pair.groups import group_operators
-from opdiff.pair.manual import override
 from opdiff.pair.quantization import find_quantized, merge_quantization
 from opdiff.pair.scenario import Scenario, choose
 
@@ -26,7 +25,9 @@ if TYPE_CHECKING:
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
     from opdiff.core.pairing import ManualPair, PairingResult
-    from opdiff.pair.golden import GoldenSide
+    from opdiff.core.reasons import Reason
+    from opdiff.pair.by_rules import FindGolden, OriginalTensor
+    from opdiff.pair.dump_index import Found
     from opdiff.pair.selection import Selection
 
 
@@ -88,6 +89,10 @@ def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None =
         pairs = iter_pairs(context)
         if options.selection is None:
             pairs = chain(pairs, iter_unknown_pairs(context))
+    if not options.manual:
+        return tuple(pairs)
+    from opdiff.pair.manual import override
+
     return override(pairs, options.manual, target_index, golden_index)
 
 
@@ -98,19 +103,24 @@ def _prepare(rules: Rules, options: PairOptions, target: DumpIndex, golden: Dump
         raise UsageError(because("pair.rules_needed"))
     model = group_operators(first)
     quantized = find_quantized(model)
-    golden_side: GoldenSide = NamedGolden(golden)
+    find_golden: FindGolden = partial(_find_by_name, golden)
     if rules.fusion and rules.quant:
         model = merge_quantization(model, group_operators(rules.quant))
     if rules.fusion_off:
         from opdiff.pair.fusion_off import FusionOffGolden, relabel
 
         fusion_off = group_operators(rules.fusion_off)
-        model, golden_side = relabel(model, fusion_off), FusionOffGolden(golden, fusion_off)
+        model, find_golden = relabel(model, fusion_off), FusionOffGolden(golden, fusion_off).find
     if options.selection is not None:
         from opdiff.pair.selection import select
 
         model = select(model, options.selection)
     has_moved_strides = any(operator.op_type == "ReadSelect" for operator in model.by_name.values())
     return PairingContext(
-        target, golden_side, golden.dump.kind, model, quantized, options.every_operator, has_moved_strides
+        target, find_golden, golden.dump.kind, model, quantized, options.every_operator, has_moved_strides
     )
+
+
+def _find_by_name(golden: DumpIndex, origin: OriginalTensor) -> Found | Reason:
+    """Return the output of the golden operator with the name of the original one, or why there is no such output."""
+    return find_output(golden, origin.name, origin.index)

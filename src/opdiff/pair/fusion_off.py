@@ -9,24 +9,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.graph import parse_input
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.pair.golden import Found, find_output
+from opdiff.pair.by_rules import FORWARDING_TYPES
+from opdiff.pair.dump_index import Found, find_output
 from opdiff.pair.groups import Group
-from opdiff.pair.trace import FORWARDING_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
+    from opdiff.pair.by_rules import OriginalTensor
     from opdiff.pair.dump_index import DumpIndex
     from opdiff.pair.groups import GroupedModel
-    from opdiff.pair.trace import OriginalTensor
 
     TensorRef = tuple[str, int]
 
@@ -54,42 +53,50 @@ def _relabel_operator(operator: RuleOp, owners: Mapping[str, str]) -> RuleOp:
     return replace(operator, originals=tuple(names))
 
 
-class _OriginalTensors(Struct, frozen=True):
-    """Golden tensors by the tensors of the original model.
-
-    Attributes:
-        outputs: golden operator and output number by original operator and output number.
-        whole: the golden operator that has all outputs of an original operator.
-        readers: golden operators and input numbers that read a golden output, in the order of execution.
-    """
-
-    outputs: dict[TensorRef, TensorRef]
-    whole: dict[str, str]
-    readers: dict[TensorRef, list[TensorRef]]
-
-
 class FusionOffGolden:
     """A golden dump of the same model, compiled without fusion."""
 
-    def __init__(self, index: DumpIndex, fusion_off: GroupedModel) -> None:
-        self._index = index
+    def __init__(self, golden: DumpIndex, fusion_off: GroupedModel) -> None:
+        self._golden = golden
         self._owners = _find_owners(fusion_off)
-        self._tensors = _index_tensors(fusion_off)
+        # Golden operator and output number by original operator and output number.
+        self._outputs: dict[TensorRef, TensorRef] = {}
+        # The golden operator that has all outputs of an original operator.
+        self._whole: dict[str, str] = {}
+        # Golden operators and input numbers that read a golden output, in the order of execution.
+        self._readers: dict[TensorRef, list[TensorRef]] = {}
+        for operator in fusion_off.in_sequence():
+            for index, entry in enumerate(operator.inputs):
+                source = parse_input(entry)
+                if source is not None:
+                    self._readers.setdefault(source, []).append((operator.name, index))
+            # The compiler numbers operators that it inserts: equal names in two models need not mean the same operator.
+            if operator.op_type not in FORWARDING_TYPES or operator.has_originals:
+                self._add_outputs(operator)
+
+    def _add_outputs(self, operator: RuleOp) -> None:
+        for output in operator.outputs:
+            if not output.origin_name:
+                continue
+            if output.origin_index is None:
+                self._whole[output.origin_name] = operator.name
+            else:
+                self._outputs[output.origin_name, output.origin_index] = operator.name, output.position
 
     def find(self, origin: OriginalTensor) -> Found | Reason:
         """Return the golden output that holds an original tensor, or the golden input that holds it."""
         output = self._find_output(origin)
         if output is None:
             return self._no_output(origin)
-        found = find_output(self._index, *output)
+        found = find_output(self._golden, *output)
         if isinstance(found, Found):
             return replace(found, evidence=_golden_output(origin, output))
         return self._find_input(origin, output) or found
 
     def _find_output(self, origin: OriginalTensor) -> TensorRef | None:
-        output = self._tensors.outputs.get((origin.name, origin.index))
-        if output is None and origin.name in self._tensors.whole:
-            return self._tensors.whole[origin.name], origin.index
+        output = self._outputs.get((origin.name, origin.index))
+        if output is None and origin.name in self._whole:
+            return self._whole[origin.name], origin.index
         return output
 
     def _no_output(self, origin: OriginalTensor) -> Reason:
@@ -100,8 +107,8 @@ class FusionOffGolden:
 
     def _find_input(self, origin: OriginalTensor, output: TensorRef) -> Found | None:
         """Return the input of the first reader of an output that was not dumped itself, as model inputs never are."""
-        for name, index in self._tensors.readers.get(output, ()):
-            operator = self._index.find(name)
+        for name, index in self._readers.get(output, ()):
+            operator = self._golden.find(name)
             if operator is not None and index in operator.inputs:
                 read = because("pair.golden_reader", name=name, index=index)
                 key = TensorKey(name, Slot.INPUT, index)
@@ -112,26 +119,3 @@ class FusionOffGolden:
 def _golden_output(origin: OriginalTensor, output: TensorRef) -> tuple[Reason, ...]:
     name, index = output
     return () if (origin.name, origin.index) == output else (because("pair.golden_output", index=index, name=name),)
-
-
-def _index_tensors(fusion_off: GroupedModel) -> _OriginalTensors:
-    tensors = _OriginalTensors({}, {}, {})
-    for operator in fusion_off.in_sequence():
-        for index, entry in enumerate(operator.inputs):
-            source = parse_input(entry)
-            if source is not None:
-                tensors.readers.setdefault(source, []).append((operator.name, index))
-        # The compiler numbers the operators that it inserts: equal names in two models need not mean the same operator.
-        if operator.op_type not in FORWARDING_TYPES or operator.has_originals:
-            _add_outputs(operator, tensors)
-    return tensors
-
-
-def _add_outputs(operator: RuleOp, tensors: _OriginalTensors) -> None:
-    for output in operator.outputs:
-        if not output.origin_name:
-            continue
-        if output.origin_index is None:
-            tensors.whole[output.origin_name] = operator.name
-        else:
-            tensors.outputs[output.origin_name, output.origin_index] = operator.name, output.position

@@ -29,8 +29,6 @@ def override(
     Raises:
         UsageError: a pairing names a tensor that does not exist.
     """
-    if not pairs:
-        return tuple(found)
     pending = {pair.target.in_file_form: pair for pair in pairs}
     result: list[PairingResult] = []
     for row in found:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -21,47 +20,37 @@ _DEQUANT_NAME = r"_dequant_layer|_anti_quant_layer|/AscendDequant|/AntiQuant|\.d
 _DEQUANT_DTYPES = frozenset({"DT_FLOAT", "DT_FLOAT16", "DT_BF16"})
 
 
-class _State(StrEnum):
-    """State of an output: of a quantizing operator, of a dequantizing operator, between the two, or outside."""
-
-    QUANTIZED = "quantized"
-    DEQUANTIZED = "dequantized"
-    BETWEEN = "between"
-    OUTSIDE = "outside"
-
-
-_States = dict[tuple[str, str, int], _State]
-
-
 def find_quantized(model: GroupedModel) -> frozenset[OpKey]:
     """Return the operators, by graph and name, on quantized values, which the original model does not have."""
-    states: _States = {}
+    outputs: set[tuple[str, str, int]] = set()  # that hold quantized values
     found = set()
     for operator in sorted(model.by_graph.values(), key=lambda operator: operator.sequence):
-        is_between = any(_is_quantized(model, states, operator, entry) for entry in operator.inputs)
-        own = [_output_state(operator, output.dtype, is_between=is_between) for output in operator.outputs]
-        for index, state in enumerate(own):
-            states[operator.graph_name, operator.name, index] = state
-        if is_between and any(state is not _State.DEQUANTIZED for state in own):
+        reads = any(_feeding_output(model, operator, entry) in outputs for entry in operator.inputs)
+        written = [
+            (operator.graph_name, operator.name, index)
+            for index, output in enumerate(operator.outputs)
+            if _is_quantized(operator, output.dtype, reads_quantized=reads)
+        ]
+        outputs.update(written)
+        if reads and written:
             found.add(operator.key)
     return frozenset(found)
 
 
-def _is_quantized(model: GroupedModel, states: _States, operator: RuleOp, entry: str) -> bool:
-    """Return whether an input, written as `producer:output`, holds quantized values."""
+def _feeding_output(model: GroupedModel, operator: RuleOp, entry: str) -> tuple[str, str, int] | None:
+    """Return graph, operator and number of the output that feeds an input, which is written as `producer:output`."""
     source = parse_input(entry)
     producer = model.find(source[0], operator.graph_name) if source else None
-    if source is None or producer is None:
-        return False
-    return states.get((producer.graph_name, producer.name, source[1])) in (_State.QUANTIZED, _State.BETWEEN)
+    return (producer.graph_name, producer.name, source[1]) if source and producer else None
 
 
-def _output_state(operator: RuleOp, dtype: str, *, is_between: bool) -> _State:
+def _is_quantized(operator: RuleOp, dtype: str, *, reads_quantized: bool) -> bool:
+    """Return whether an output holds quantized values; between quantizing and dequantizing operators all do."""
     if dtype == "DT_INT8" and (operator.op_type in QUANTIZING_TYPES or _is_named(operator, _QUANT_NAME)):
-        return _State.QUANTIZED
+        return True
     if dtype in _DEQUANT_DTYPES and (operator.op_type in DEQUANTIZING_TYPES or _is_named(operator, _DEQUANT_NAME)):
-        return _State.DEQUANTIZED
-    return _State.BETWEEN if is_between else _State.OUTSIDE
+        return False
+    return reads_quantized
 
 
 def _is_named(operator: RuleOp, pattern: str) -> bool:

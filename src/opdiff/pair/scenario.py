@@ -1,4 +1,4 @@
-"""Scenario of a comparison, by the kinds of the two dumps and the given rule files.
+"""Scenario of a comparison, by the kinds of the two dumps and the given rule files, and checks of these files.
 
 target            golden            rule files
 NPU               npy               fusion                                    ORIGINAL
@@ -13,6 +13,7 @@ Every other combination is refused; the message names the kinds of both dumps an
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -22,9 +23,17 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import Reason, any_of, because, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from opdiff.core.dump import Dump
+    from opdiff.core.graph import RuleFile
+    from opdiff.pair import Rules
 
 _OPTIONS = {"fusion": "-fr", "quant": "-qfr", "fusion_off": "-cfr"}
+# Some passes cannot be switched off. Models compiled alike have the same fused operators.
+_MIN_SHARE_OF_FUSED_ALIKE = 0.9
+_MIN_SHARE_OF_SAME_ORIGINALS = 0.5
+_FUSION_SWITCH = "--fusion_switch_file"
 
 
 class Scenario(StrEnum):
@@ -85,13 +94,8 @@ def _explain(target: Dump, golden: Dump, problem: Reason) -> Reason:
 
 
 def _describe(dump: Dump) -> Reason:
-    if dump.kind is DumpKind.NPU:
-        return because("pair.npu_dumps", quantized=_quantized(dump))
-    return because("pair.original_arrays", quantized=_quantized(dump))
-
-
-def _quantized(dump: Dump) -> Reason:
-    return because("pair.quantized") if dump.quantized else because("pair.not_quantized")
+    quantized = because("pair.quantized" if dump.quantized else "pair.not_quantized")
+    return because("pair.npu_dumps" if dump.kind is DumpKind.NPU else "pair.original_arrays", quantized=quantized)
 
 
 def _explain_refusal(target: Dump, golden: Dump) -> Reason:
@@ -114,8 +118,54 @@ def _explain_rules(table: _Table, given: frozenset[str]) -> Reason:
 
 def _options(names: frozenset[str]) -> Reason:
     options = [quoted(option) for name, option in _OPTIONS.items() if name in names]
-    return reduce(_together, options) if options else because("pair.no_rule_file")
+    if not options:
+        return because("pair.no_rule_file")
+    return reduce(lambda first, second: because("pair.rules_together", first=first, second=second), options)
 
 
-def _together(first: Reason, second: Reason) -> Reason:
-    return because("pair.rules_together", first=first, second=second)
+# Checks of rule files: a model without fusion that has fused operators, files of two models
+
+
+def rule_notes(rules: Rules) -> tuple[Reason, ...]:
+    """Return why the rule files of a comparison may be wrong, and the notes of their readers."""
+    suspicions: Iterable[Reason] = ()
+    first, second = rules.fusion, rules.fusion_off
+    # One file given twice is refused or warned about before.
+    if first and second and not first.equals(second):
+        suspicions = _suspicions(first, second)
+    notes = (
+        because("core.in_file", path=file.path, problem=note) for file in rules.files if file for note in file.notes
+    )
+    return (*suspicions, *notes)
+
+
+def _suspicions(fusion: RuleFile, fusion_off: RuleFile) -> Iterator[Reason]:
+    """Yield that the files are of two models; otherwise, that the second was compiled with fusion."""
+    originals = _originals(fusion), _originals(fusion_off)
+    smaller = min(map(len, originals))
+    common = len(originals[0] & originals[1])
+    if smaller and common < _MIN_SHARE_OF_SAME_ORIGINALS * smaller:
+        names = (_model_name(file) for file in (fusion, fusion_off))
+        yield because("pair.different_models", common=common, count=smaller, first=next(names), second=next(names))
+        return
+    ours, theirs = _fused(fusion), _fused(fusion_off)
+    alike = len(ours & theirs)
+    if theirs and fusion_off.origin.command_line and not fusion_off.origin.option(_FUSION_SWITCH):
+        yield because("pair.no_fusion_switch", path=os.path.basename(fusion_off.path), count=len(theirs))
+    elif alike and alike >= _MIN_SHARE_OF_FUSED_ALIKE * len(ours):
+        yield because("pair.fused_alike", path=os.path.basename(fusion_off.path), alike=alike, count=len(ours))
+
+
+def _originals(rules: RuleFile) -> set[str]:
+    return {name for op in rules.operators() for name in op.originals if name}
+
+
+def _fused(rules: RuleFile) -> set[frozenset[str]]:
+    """Return the originals of each operator that was compiled from several."""
+    originals = (frozenset(op.originals) - {""} for op in rules.operators())
+    return {names for names in originals if len(names) > 1}
+
+
+def _model_name(rules: RuleFile) -> str:
+    """Return the file of the original model, otherwise the name of the model or of the rule file."""
+    return rules.origin.option("--model") or rules.origin.name or os.path.basename(rules.path)

@@ -11,7 +11,7 @@ from opdiff.core.comparison import GraphNode
 from opdiff.core.dump import DumpKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile, RuleOp
@@ -55,7 +55,8 @@ def _graph_by_addresses(target: Dump) -> tuple[GraphNode, ...]:
     writers: dict[tuple[int, int], str] = {}
     nodes = []
     for name, operator in target.operators.items():
-        inputs = tuple(_writer(writers, tensor) for tensor in _in_order(operator.inputs.items()))
+        count = min(max(operator.inputs, default=-1) + 1, _MAX_INPUTS)
+        inputs = tuple(_writer(writers, operator.inputs.get(index)) for index in range(count))
         nodes.append(GraphNode(name, operator.op_type, inputs, is_guess=True))
         for index, tensor in operator.outputs.items():
             if tensor.spec.address:
@@ -96,12 +97,6 @@ def _merged(own: tuple[str, ...], golden: tuple[str, ...], missing: Mapping[str,
     """Return the inputs of an operator; inputs from missing operators are taken from the golden dump."""
     pairs = zip_longest(own, golden[: len(own)], fillvalue="")
     return tuple(theirs if theirs.rpartition(":")[0] in missing else ours for ours, theirs in pairs)
-
-
-def _in_order(tensors: Iterable[tuple[int, Tensor]]) -> list[Tensor | None]:
-    """Return the tensors by index, `None` for a missing one."""
-    found = dict(tensors)
-    return [found.get(index) for index in range(min(max(found, default=-1) + 1, _MAX_INPUTS))]
 
 
 def _writer(writers: dict[tuple[int, int], str], tensor: Tensor | None) -> str:

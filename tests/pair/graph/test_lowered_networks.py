@@ -53,11 +53,15 @@ def fx_file(path: str) -> str:
     return f"{parsed.op_name.partition('-')[0]}.{parsed.slot.upper()}.{parsed.index}{element}"
 
 
-def made(tmp_path: Path, name: str, dtype: str = "float32") -> tuple[Network, dict[str, Found]]:
+def written(tmp_path: Path, name: str, dtype: str = "float32") -> Network:
     network = Network(7, dtype=dtype)
     NETWORKS[name](network)
     network.write(tmp_path)
-    return network, pairs(tmp_path)
+    return network
+
+
+def made(tmp_path: Path, name: str, dtype: str = "float32") -> tuple[Network, dict[str, Found]]:
+    return written(tmp_path, name, dtype), pairs(tmp_path)
 
 
 def wrong_and_missed(network: Network, found: dict[str, Found]) -> tuple[list[str], list[str]]:
@@ -161,9 +165,7 @@ def test_large_tensors_are_told_apart_by_samples(tmp_path: Path) -> None:
 
 def test_a_golden_file_that_is_missing_leaves_the_readers_argument(tmp_path: Path) -> None:
     """The result of `relu` was not dumped, but its reader's argument was."""
-    network = Network(7)
-    NETWORKS["mlp"](network)
-    network.write(tmp_path)
+    written(tmp_path, "mlp")
     (gone,) = (tmp_path / "msprobe_fx_dump").rglob("relu-*.OUTPUT.0.*")
     gone.unlink()
     found = pairs(tmp_path)
@@ -172,9 +174,7 @@ def test_a_golden_file_that_is_missing_leaves_the_readers_argument(tmp_path: Pat
 
 
 def test_reduced_files_are_told_apart_by_their_extremes(tmp_path: Path) -> None:
-    network = Network(7)
-    NETWORKS["same_shapes"](network)
-    network.write(tmp_path)
+    network = written(tmp_path, "same_shapes")
     for path in list((tmp_path / "msprobe_fx_dump").rglob("*.npy")):
         array = np.load(path)
         if array.size:
@@ -187,9 +187,7 @@ def test_reduced_files_are_told_apart_by_their_extremes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("backwards", [False, True])
 def test_texts_may_have_cycles_and_long_chains(backwards: bool, tmp_path: Path) -> None:
     """A damaged or hostile text costs pairs, not the run."""
-    network = Network(7)
-    NETWORKS["mlp"](network)
-    network.write(tmp_path)
+    network = written(tmp_path, "mlp")
     chain = [_identity(f"Chain_{number}", f"Chain_{number - 1}:0") for number in range(1, 3000)]
     ring = [_identity("Ring_0", "Ring_1:0"), _identity("Ring_1", "Ring_0:0")]
     reader = _identity("Reader", "Ring_0:0", "relu_9-aten.relu.default.OUTPUT.0")

@@ -1,11 +1,16 @@
-"""Names of dumped operators resolved to operators of the graph."""
+"""Names of dumped operators resolved to operators of the graph, the graph of one token, and its release."""
 
 from __future__ import annotations
 
+import gc
+from weakref import ref
+
 import pytest
 
+from opdiff.core.dump import GraphKind, GraphOp, TokenDump
 from opdiff.core.reasons import because
-from opdiff.pair.graph.names import GraphNames, ResolvedOp
+from opdiff.pair.graph.fx import FxPairing
+from opdiff.pair.graph.names import DumpedOperator, GraphNames, ResolvedOp, token_graph
 from opdiff.read.rules.graph_text import parse_graph_text
 from opdiff.sample.graph_text import TextNode, graph_text
 
@@ -76,3 +81,58 @@ def test_operators_of_later_tokens_are_those_of_the_first() -> None:
     assert graph.resolve("Add", "net/a.b") == first
     assert graph.resolve("x", "net/a.b") is not None
     assert graph.resolve("x") is None
+
+
+NODES = (
+    TextNode("x", "Data"),
+    TextNode("Add", "Add", ("x:0", "x:0")),
+    TextNode("Mul", "Mul", ("Add:0",)),
+    TextNode("Sub", "Sub", ("Mul:1", "Add:0", "x:-1")),
+)
+CHAIN = parse_graph_text(graph_text("graph_1", NODES))
+
+
+def op(name: str, time: int, inputs: int = 1) -> DumpedOperator:
+    return DumpedOperator(name, f"{name}Type", time, "", inputs)
+
+
+def test_edges_are_those_of_the_text_without_control_edges() -> None:
+    nodes = token_graph([op("Sub", 3), op("Add", 1), op("Mul", 2)], CHAIN)
+    assert [(node.name, node.op_type, node.inputs) for node in nodes] == [
+        ("x", "Data", ()),
+        ("Add", "AddType", ("x:0", "x:0")),
+        ("Mul", "MulType", ("Add:0",)),
+        ("Sub", "SubType", ("Mul:1", "Add:0")),
+    ]
+
+
+def test_a_fused_operator_stands_for_its_parts() -> None:
+    nodes = {node.name: node for node in token_graph([op("AddMul", 1), op("Sub", 2)], CHAIN)}
+    assert nodes["AddMul"].originals == ("Add", "Mul")
+    assert nodes["AddMul"].inputs == ("x:0", "x:0")
+    # The second input is known inside of the fused operator only.
+    assert nodes["Sub"].inputs == ("AddMul:1", "")
+    assert "Add" not in nodes
+
+
+def test_inputs_of_an_operator_without_text_are_unknown() -> None:
+    nodes = token_graph([op("Add", 1), op("trans_7", 2, inputs=2), op("Mul", 3)], CHAIN)
+    assert [node.name for node in nodes] == ["x", "Add", "trans_7", "Mul", "Sub"]
+    assert nodes[2].inputs == ("", "")
+
+
+def test_without_a_text_the_graph_is_empty() -> None:
+    assert token_graph([op("Add", 1)], parse_graph_text("")) == ()
+
+
+def test_a_token_is_released_without_the_garbage_collector() -> None:
+    graph = parse_graph_text(graph_text("g", [TextNode("Add", "Add")]))
+    target = TokenDump(GraphKind.GE, {"Add": GraphOp("Add", "Add", 1, "file")})
+    pairing = FxPairing(target, TokenDump(GraphKind.FX, {}), graph, GraphNames(graph))
+    released = ref(pairing)
+    gc.disable()
+    try:
+        del pairing
+        assert released() is None
+    finally:
+        gc.enable()

@@ -120,9 +120,7 @@ def _magnitude(row: Row) -> float:
 
 
 def _is_reached(row: Row, item: Difference) -> bool:
-    if item.absolute is None or row.target is None or row.golden is None:
-        return False
-    if isnan(item.absolute) or not isfinite(item.absolute):
+    if item.absolute is None or not isfinite(item.absolute) or row.target is None or row.golden is None:
         return False
     ends = [abs((side.stats.maximum if side.stats else 0) or 0) for side in (row.target, row.golden)]
     size = max((end for end in ends if isfinite(end)), default=0.0)

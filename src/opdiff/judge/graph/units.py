@@ -18,6 +18,7 @@ from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Or
 from opdiff.core.reasons import all_of, because
 from opdiff.core.row_store import Block, StoredRows, encode_blocks, load_part, part_of, runs_of, store_blocks
 from opdiff.core.tensor import Slot
+from opdiff.judge.comparison_judgement import judge_network
 from opdiff.judge.coverage import merge_coverage, model_outputs, worst_outputs
 from opdiff.judge.graph.criteria import (
     MAX_RELATIVE_ERROR,
@@ -27,7 +28,6 @@ from opdiff.judge.graph.criteria import (
     documented_results,
 )
 from opdiff.judge.network import build_network
-from opdiff.judge.network_judgement import judge_network
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,16 +79,6 @@ class UnitsJob(Struct, frozen=True):
     rows_path: str = ""
 
 
-class UnitRows(Struct, frozen=True):
-    """The rows of one unit, their indices and documented results, and its network as far as it is known."""
-
-    unit: Unit
-    row_indices: Sequence[int]
-    rows: Sequence[Row]
-    results: Sequence[DocumentedResult]
-    nodes: Sequence[GraphNode] = ()
-
-
 class JudgedUnit(Struct, frozen=True):
     """Judgement of one unit, without its rows.
 
@@ -138,7 +128,7 @@ def judge_units(
         noise=max((judgement.noise for judgement in judgements), default=1.0),
         documented=_by_row(rows, DocumentedResult, [(unit.row_indices, unit.results) for unit in judged]),
         defects=tuple(defect for judgement in judgements for defect in judgement.defects),
-        coverage=merge_coverage(judgement.coverage for judgement in judgements),
+        coverage=merge_coverage([judgement.coverage for judgement in judgements]),
         outputs=worst_outputs([judgement.outputs for judgement in judgements]),
         first_unit="" if first is None else str(first.unit),
         remarks=_failed_by_small_values(judged),
@@ -186,17 +176,7 @@ def judge_job(job: UnitsJob) -> list[JudgedUnit]:
     """Judge some units of one network."""
     # By the names in the rows: units with the same operators share a network, and a unit that lacks some has its own.
     networks: Networks = []
-    found: list[JudgedUnit] = []
-    for each in job.units:
-        rows = tuple(chain.from_iterable(map(load_part, each.parts)))
-        results = documented_results(rows)
-        unit = UnitRows(each.unit, each.row_indices, rows, results, job.nodes)
-        judged = _judged(unit, job.limits, networks, {facts.row: facts for facts in each.facts})
-        if job.rows_path:
-            verdicts = store_blocks(encode_blocks(judged.verdicts, verdict_code), job.rows_path)
-            judged = replace(judged, verdicts=verdicts, results=store_blocks(encode_blocks(results), job.rows_path))
-        found.append(judged)
-    return found
+    return [_judge_unit(unit, job, networks) for unit in job.units]
 
 
 def _by_row(rows: Sequence[Row], kind: type[_T], parts: Sequence[tuple[Sequence[int], Sequence[Any]]]) -> Sequence[_T]:
@@ -228,56 +208,63 @@ def _merge_findings(judged: Sequence[JudgedUnit]) -> tuple[Finding, ...]:
     return tuple(found.values())
 
 
-def _judged(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[int, ErrorFacts]) -> JudgedUnit:
-    judgement = _judge_unit(unit, limits, networks, facts)
+def _judge_unit(unit: UnitJob, job: UnitsJob, networks: Networks) -> JudgedUnit:
+    rows = tuple(chain.from_iterable(map(load_part, unit.parts)))
+    results = documented_results(rows)
+    judgement = _judgement(unit, rows, results, job, networks)
+    verdicts = judgement.verdicts
     failed = [
         not verdict.level.is_bad and _has_small_errors(row)
-        for row, result, verdict in zip(unit.rows, unit.results, judgement.verdicts, strict=True)
+        for row, result, verdict in zip(rows, results, verdicts, strict=True)
         if result.result == "FAIL" and row.is_compared
     ]
-    levels = frozenset([verdict.level for verdict in judgement.verdicts])
+    levels = frozenset([verdict.level for verdict in verdicts])
     first_bad = judgement.first_bad
     if not first_bad and any(level.is_bad for level in levels):
-        first_bad = _first_row(unit, judgement)
-    return JudgedUnit(
+        first_bad = _first_row(rows, verdicts)
+    judged = JudgedUnit(
         unit.unit,
         unit.row_indices,
         replace(judgement, verdicts=()),
-        judgement.verdicts,
-        unit.results,
+        verdicts,
+        results,
         levels,
         first_bad,
         len(failed),
         sum(failed),
     )
+    if not job.rows_path:
+        return judged
+    stored = store_blocks(encode_blocks(verdicts, verdict_code), job.rows_path)
+    return replace(judged, verdicts=stored, results=store_blocks(encode_blocks(results), job.rows_path))
 
 
-def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[int, ErrorFacts]) -> Judgement:
-    """Judge one unit; golden operators that nothing was compared with are no part of the network."""
-    rows = [row for row in unit.rows if not row.golden_only]
-    network = _network(rows, unit.nodes, networks)
-    found = judge_network(rows, network, limits, _facts_by_position(unit, facts) if facts else ())
-    if not [row for row in unit.rows if row.metrics is None or row.golden_only]:
+def _judgement(
+    unit: UnitJob, rows: Sequence[Row], results: Sequence[DocumentedResult], job: UnitsJob, networks: Networks
+) -> Judgement:
+    """Judge the rows of one unit; golden operators that nothing was compared with are no part of the network."""
+    of_target = [row for row in rows if not row.golden_only]
+    network = _network(of_target, job.nodes, networks)
+    found = judge_network(of_target, network, job.limits, _facts_by_position(unit, rows) if unit.facts else ())
+    if not [row for row in rows if row.metrics is None or row.golden_only]:
         return found
     by_network = iter(found.verdicts)
-    verdicts = _with_origins(
-        unit,
-        [
-            _golden_only(row) if row.golden_only else _verdict(row, result, next(by_network))
-            for row, result in zip(unit.rows, unit.results, strict=True)
-        ],
-    )
-    of_target = [verdict for row, verdict in zip(unit.rows, verdicts, strict=True) if not row.golden_only]
-    return replace(found, verdicts=tuple(verdicts), outputs=model_outputs(rows, of_target, network, found.noise))
+    verdicts = []
+    for row, result in zip(rows, results, strict=True):
+        if row.golden_only:
+            verdicts.append(Verdict(Level.NOT_COMPARABLE, row.reason or because("judge.not_measured")))
+            continue
+        verdict = next(by_network)
+        verdicts.append(_by_result(row, result) if row.metrics is None and row.is_compared else verdict)
+    verdicts = _with_origins(rows, verdicts)
+    known = [verdict for row, verdict in zip(rows, verdicts, strict=True) if not row.golden_only]
+    return replace(found, verdicts=tuple(verdicts), outputs=model_outputs(of_target, known, network, found.noise))
 
 
-def _golden_only(row: Row) -> Verdict:
-    return Verdict(Level.NOT_COMPARABLE, row.reason or because("judge.not_measured"))
-
-
-def _facts_by_position(unit: UnitRows, facts: Mapping[int, ErrorFacts]) -> list[ErrorFacts]:
+def _facts_by_position(unit: UnitJob, rows: Sequence[Row]) -> list[ErrorFacts]:
     """Return the facts with the positions of their rows among those of the network."""
-    indices = [index for index, row in zip(unit.row_indices, unit.rows, strict=True) if not row.golden_only]
+    facts = {each.row: each for each in unit.facts}
+    indices = [index for index, row in zip(unit.row_indices, rows, strict=True) if not row.golden_only]
     return [replace(facts[index], row=position) for position, index in enumerate(indices) if index in facts]
 
 
@@ -289,10 +276,6 @@ def _network(rows: Sequence[Row], nodes: Sequence[GraphNode], networks: Networks
             return network
     networks.append((names, build_network(rows, nodes)))
     return networks[-1][1]
-
-
-def _verdict(row: Row, result: DocumentedResult, by_network: Verdict) -> Verdict:
-    return _by_result(row, result) if row.metrics is None and row.is_compared else by_network
 
 
 def _by_result(row: Row, result: DocumentedResult) -> Verdict:
@@ -309,16 +292,17 @@ def _by_result(row: Row, result: DocumentedResult) -> Verdict:
     return Verdict(Level.WRONG if result.colour is Colour.RED else Level.SUSPICIOUS, why)
 
 
-def _with_origins(unit: UnitRows, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
+def _with_origins(rows: Sequence[Row], verdicts: list[Verdict]) -> list[Verdict]:
     """Set the origin of bad outputs without metrics by the inputs of their operators."""
-    if not any(row.metrics is None and verdict.level.is_bad for row, verdict in zip(unit.rows, verdicts, strict=True)):
+    both = list(zip(rows, verdicts, strict=True))
+    if not any(row.metrics is None and verdict.level.is_bad for row, verdict in both):
         return verdicts
     bad_inputs: dict[str, bool] = {}
-    for row, verdict in zip(unit.rows, verdicts, strict=True):
+    for row, verdict in both:
         if row.key and row.key.slot is Slot.INPUT and verdict.level is not Level.NOT_COMPARABLE:
             bad_inputs[row.label.target] = bad_inputs.get(row.label.target, False) or verdict.level.is_bad
     found = []
-    for row, verdict in zip(unit.rows, verdicts, strict=True):
+    for row, verdict in both:
         is_unknown = row.metrics is None and row.is_output and verdict.level.is_bad and row.label.target in bad_inputs
         origin = Origin.INHERITED if bad_inputs.get(row.label.target) else Origin.CREATED
         found.append(replace(verdict, origin=origin) if is_unknown else verdict)
@@ -334,13 +318,10 @@ def _first_bad(judged: Sequence[JudgedUnit]) -> JudgedUnit | None:
     return None
 
 
-def _first_row(unit: UnitRows, judgement: Judgement) -> str:
+def _first_row(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
     """Return the operator of the first output whose error originates there, or else of the first bad row."""
-    bad = [
-        (row.label.target, verdict.origin)
-        for row, verdict in zip(unit.rows, judgement.verdicts, strict=True)
-        if verdict.level.is_bad
-    ]
+    both = zip(rows, verdicts, strict=True)
+    bad = [(row.label.target, verdict.origin) for row, verdict in both if verdict.level.is_bad]
     return next((op for op, origin in bad if origin is Origin.CREATED), bad[0][0])
 
 

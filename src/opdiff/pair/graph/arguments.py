@@ -1,7 +1,16 @@
-"""Assignment of unnamed tensors by the arguments of the FX nodes that read them.
+"""Assignment of the tensors of an FX run to the tensors of a graph, with the evidence.
 
-Most tensors have a name. Unnamed tensors are graph inputs, and results that FX did not write. They are arguments of the
-FX nodes of their readers.
+From the strongest evidence:
+
+1. Names: the text names the FX tensor on the descriptor (`matches`).
+2. Movements: an operator that only moves elements joins two tensors. Its result on a golden tensor is looked up
+   among the golden files (`matches`).
+3. Arguments: an FX node and the operators it became read the same tensors. Known tensors are left out; shapes, element
+   types, all readers and the names of descriptors (`bias`, `gamma`) decide on the others. Unnamed tensors are graph
+   inputs, and results that FX did not write.
+4. Content: of several candidates the tensor with the target's numbers, with low confidence.
+
+Positions and equal element counts are no evidence.
 """
 
 from __future__ import annotations
@@ -14,23 +23,31 @@ from msgspec import Struct
 from opdiff.core.reasons import because
 from opdiff.pair.graph.contents import same_numbers
 from opdiff.pair.graph.edges import fx_node
-from opdiff.pair.graph.matches import Match
+from opdiff.pair.graph.matches import Match, Matches
+from opdiff.pair.graph.movement import are_alike
 from opdiff.pair.graph.roles import argument_of
-from opdiff.pair.graph.text_types import are_alike
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from opdiff.core.graph import TextOp
-    from opdiff.pair.graph.edges import Edge, Read
-    from opdiff.pair.graph.fx_values import FxFile, FxValue
-    from opdiff.pair.graph.matches import Matches
+    from opdiff.pair.graph.contents import FxFile, FxValue, FxValues, Stored
+    from opdiff.pair.graph.edges import Edge, GraphEdges, Read
 
     Argument = tuple[int, int]
     # Values that an edge may have, and for each node that reads the edge the arguments that have these values.
     Options = dict[FxValue, list[tuple[str, frozenset[Argument]]]]
 
 _BY_ARGUMENT, _BY_CONTENT = 0.95, 0.6
+
+
+def find_matches(edges: GraphEdges, values: FxValues, dumped: Callable[[Edge], Stored | None]) -> Matches:
+    """Return the golden values of the edges of one graph in one token; the arguments are those of `Matches`."""
+    matches = Matches(edges, values, dumped)
+    matcher = _ArgumentMatcher(matches)
+    while matcher.decide():
+        matches.trace()
+    return matches
 
 
 class Use(Struct, frozen=True):
@@ -41,7 +58,7 @@ class Use(Struct, frozen=True):
     taken: frozenset[Argument] = frozenset()
 
 
-class ArgumentMatcher:
+class _ArgumentMatcher:
     """Assignment of golden values to edges without a name."""
 
     def __init__(self, known: Matches) -> None:
@@ -50,12 +67,11 @@ class ArgumentMatcher:
         self._known = known
         self._reads = known.edges.reads
         self._operators = known.edges.graph.operators
-        self.candidates: dict[Edge, tuple[FxValue, ...]] = {}
 
     def decide(self) -> bool:
         """Decide on as many edges as the evidence allows; return whether one was decided."""
         options = {edge: self._options(edge, uses) for edge, uses in self._uses().items()}
-        self.candidates = {edge: tuple(found) for edge, found in options.items()}
+        self._known.candidates = {edge: tuple(found) for edge, found in options.items()}
         return self._by_elimination(options) or self._by_content(options)
 
     # Uses
@@ -64,7 +80,7 @@ class ArgumentMatcher:
         """The uses of every unknown edge."""
         uses: dict[Edge, list[Use]] = defaultdict(list)
         for name, reads in self._reads.items():
-            unknown = [read for read in reads if self._known.match(read.edge) is None]
+            unknown = [read for read in reads if self._known.found.get(read.edge) is None]
             node = self._node_of(self._operators[name]) if unknown else ""
             if not node:
                 continue
@@ -124,7 +140,7 @@ class ArgumentMatcher:
                 options[value].append((use.node, frozenset(arguments)))
         most = max(map(len, options.values()), default=0)
         best = [value for value, found in options.items() if len(found) == most]
-        if self._known.is_graph_input(edge):
+        if self._known.edges.is_graph_input(edge):
             # Several readers outweigh the order of files: a graph input may be the transpose of another one.
             given = [value for value in best if value.can_be_graph_input]
             best = best if most > 1 and not given else given
@@ -167,7 +183,7 @@ class ArgumentMatcher:
         for edge in decided:
             node, arguments = options[edge][single[edge]][0]
             reason = because("pair.fx_argument", index=min(arguments)[0], name=node)
-            self._known.add(edge, Match(single[edge], reason, _BY_ARGUMENT))
+            self._known.found[edge] = Match(single[edge], reason, _BY_ARGUMENT)
         return bool(decided)
 
     def _by_content(self, options: dict[Edge, Options]) -> bool:
@@ -179,7 +195,7 @@ class ArgumentMatcher:
             if len(equal) == 1:
                 node, arguments = found[equal[0]][0]
                 reason = because("pair.fx_content", index=min(arguments)[0], name=node, candidates=len(found))
-                self._known.add(edge, Match(equal[0], reason, _BY_CONTENT))
+                self._known.found[edge] = Match(equal[0], reason, _BY_CONTENT)
                 decided = True
         return decided
 

@@ -12,10 +12,9 @@ from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
-from opdiff.pair.graph.contents import Stored, same_numbers
+from opdiff.pair.graph.arguments import find_matches
+from opdiff.pair.graph.contents import FxFile, FxValues, Stored, same_numbers
 from opdiff.pair.graph.edges import CONSTANTS, FX_TENSOR, GRAPH_INPUTS
-from opdiff.pair.graph.evidence import Evidence
-from opdiff.pair.graph.fx_values import FxFile, FxValues
 from opdiff.pair.graph.movement import moves
 
 if TYPE_CHECKING:
@@ -57,7 +56,16 @@ class _Dumped:
 
     @cached_property
     def _tensors(self) -> Mapping[Edge, Stored]:
-        return _dumped_tensors(self._resolved, self._graph)
+        """The target's tensors by edge: outputs, and inputs whose producer was not dumped."""
+        outputs: dict[Edge, Stored] = {}
+        inputs: dict[Edge, Stored] = {}
+        for op, resolved in self._resolved:
+            for tensor, edge in zip(op.inputs, input_edges(op, resolved, self._graph), strict=True):
+                if edge is not None:
+                    inputs.setdefault(edge, stored(tensor))
+            for tensor in op.outputs:
+                outputs[resolved.operators[-1].name, tensor.key.index] = stored(tensor)
+        return inputs | outputs
 
     @cached_property
     def _resolved(self) -> list[tuple[GraphOp, ResolvedOp]]:
@@ -76,7 +84,7 @@ class FxPairing:
         self._dumped = _Dumped(target, graph, names)
         values = FxValues(self._files(golden.operators.values()))
         # Not a method of this object: a cycle of references would keep all tensors of the token in memory.
-        self._evidence = Evidence(names.edges, values, self._dumped.find)
+        self._matches = find_matches(names.edges, values, self._dumped.find)
 
     def partners(self, op: GraphOp, resolved: ResolvedOp) -> list[Partner | Reason]:
         """Return the golden tensor of each input and output of an operator, or why there is none."""
@@ -100,7 +108,7 @@ class FxPairing:
         made = op.find_output(index) if index is not None else None
         if made is None or stored(made).tensor is None or not same_numbers(stored(tensor), stored(made)):
             return False
-        before, after = self._evidence.match(edge), self._evidence.match((last.name, made.key.index))
+        before, after = self._matches.found.get(edge), self._matches.found.get((last.name, made.key.index))
         if before is None or after is None or before.value is after.value:
             return False
         return not same_numbers(stored(tensor), before.value.stored)
@@ -110,7 +118,7 @@ class FxPairing:
             return because("pair.fewer_inputs", parts=resolved.names)
         if tensor.key.slot is Slot.INPUT:
             edge = self._before_folded(tensor, edge)
-        match = self._evidence.match(edge)
+        match = self._matches.found.get(edge)
         if match is None:
             return self._unreadable(edge) or self._unknown(edge)
         file = match.file or _best(match, tensor, resolved)
@@ -125,7 +133,7 @@ class FxPairing:
     def _before_folded(self, tensor: SideTensor, edge: Edge) -> Edge:
         """The edge that a dumped input is: compilers let a reader transpose its input itself, and drop the operator."""
         shape, found = stored(tensor).shape, edge
-        while shape is not None and self._evidence.shape(found) not in (None, shape):
+        while shape is not None and self._matches.shape(found) not in (None, shape):
             op = self._graph.operators.get(found[0])
             if op is None or not op.inputs or not moves(op) or op.name in self._dumped.operators:
                 return edge
@@ -147,11 +155,12 @@ class FxPairing:
         if op.op_type in CONSTANTS:
             return because("pair.graph_constant", name=op.name)
         name = self._graph.fx_name(*edge)
-        if self._evidence.is_refuted(edge):
+        if edge in self._matches.refuted:
             return because("pair.name_refuted", tensor=name)
-        candidates = self._evidence.candidates(edge)
+        candidates = self._matches.candidates.get(edge)
         if candidates:
-            nearest = _named(candidates[0].files[0])
+            file = candidates[0].files[0]
+            nearest = f"{file.node}.{file.slot.upper()}.{file.index}"
             return because("pair.undecided", tensor=_edge_name(edge), count=len(candidates), nearest=nearest)
         if name:
             return self._not_dumped(name)
@@ -217,19 +226,6 @@ def _is_constant(edge: Edge, graph: TextGraph) -> bool:
     return op is not None and op.op_type in CONSTANTS
 
 
-def _dumped_tensors(operators: Iterable[tuple[GraphOp, ResolvedOp]], graph: TextGraph) -> Mapping[Edge, Stored]:
-    """The target's tensors by edge: outputs, and inputs whose producer was not dumped."""
-    outputs: dict[Edge, Stored] = {}
-    inputs: dict[Edge, Stored] = {}
-    for op, resolved in operators:
-        for tensor, edge in zip(op.inputs, input_edges(op, resolved, graph), strict=True):
-            if edge is not None:
-                inputs.setdefault(edge, stored(tensor))
-        for tensor in op.outputs:
-            outputs[resolved.operators[-1].name, tensor.key.index] = stored(tensor)
-    return inputs | outputs
-
-
 def _best(match: Match, tensor: SideTensor, resolved: ResolvedOp) -> FxFile:
     """The file to compare with: of the same shape, of the operator's own node, a result."""
     shape = stored(tensor).shape
@@ -245,10 +241,6 @@ def _best(match: Match, tensor: SideTensor, resolved: ResolvedOp) -> FxFile:
 def _same_count(target: SideTensor, golden: SideTensor) -> bool:
     own, other = target.count, golden.count
     return own is None or other is None or own == other
-
-
-def _named(file: FxFile) -> str:
-    return f"{file.node}.{file.slot.upper()}.{file.index}"
 
 
 def _edge_name(edge: Edge) -> str:

@@ -9,8 +9,7 @@ from msgspec import Struct
 from opdiff.core.reasons import because
 from opdiff.pair.graph.contents import are_different, moved_key
 from opdiff.pair.graph.edges import CONSTANTS, GRAPH_INPUTS
-from opdiff.pair.graph.movement import CAST, Path, moved_shape, movement_of, moves
-from opdiff.pair.graph.text_types import dtype_name, dtype_of_number, holds
+from opdiff.pair.graph.movement import CAST, Path, dtype_name, dtype_of_number, holds, moved_shape, movement_of, moves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
     from opdiff.core.graph import TextOp
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
-    from opdiff.pair.graph.contents import Stored
+    from opdiff.pair.graph.contents import FxFile, FxValue, FxValues, Stored
     from opdiff.pair.graph.edges import Edge, GraphEdges, NamedEdge
-    from opdiff.pair.graph.fx_values import FxFile, FxValue, FxValues
 
 _CERTAIN, _CONVERTED = 1.0, 0.95
 
@@ -35,7 +33,13 @@ class Match(Struct, frozen=True):
 
 
 class Matches:
-    """Golden values of edges, and values of further edges that follow from them."""
+    """Golden values of edges, and values of further edges that follow from them.
+
+    Attributes:
+        found: the golden value of each edge, with its evidence.
+        refuted: edges for which the text names an FX tensor that they cannot be.
+        candidates: the golden values that an undecided edge may have.
+    """
 
     def __init__(self, edges: GraphEdges, values: FxValues, dumped: Callable[[Edge], Stored | None]) -> None:
         """Take the names of the text and follow movements from the named edges.
@@ -49,33 +53,22 @@ class Matches:
         self.graph = edges.graph
         self.values = values
         self.dumped = dumped
-        self._found: dict[Edge, Match] = {}
+        self.found: dict[Edge, Match] = {}
         self.refuted: set[Edge] = set()
+        self.candidates: dict[Edge, tuple[FxValue, ...]] = {}
         self._shapes: dict[Edge, Shape | None] = {}
         self._take_names()
         self.trace()
         self._refute_names()
 
-    def match(self, edge: Edge) -> Match | None:
-        """Return the golden value of an edge and its evidence."""
-        return self._found.get(edge)
-
     def value(self, edge: Edge) -> FxValue | None:
         """Return the golden value of an edge."""
-        match = self._found.get(edge)
+        match = self.found.get(edge)
         return match.value if match is not None else None
-
-    def add(self, edge: Edge, match: Match) -> None:
-        """Record the golden value of an edge."""
-        self._found[edge] = match
 
     def producer(self, edge: Edge) -> TextOp | None:
         """Return the operator that makes an edge."""
         return self.graph.operators.get(edge[0])
-
-    def is_graph_input(self, edge: Edge) -> bool:
-        """Return whether an edge carries a tensor into the graph."""
-        return self.edges.is_graph_input(edge)
 
     # Names
 
@@ -84,14 +77,14 @@ class Matches:
             self._take_name(named)
         # An input has the name that its producer had when the reader was made; a later view may have replaced it.
         for named in self.edges.inputs:
-            if named.edge not in self._found:
+            if named.edge not in self.found:
                 self._take_name(named)
 
     def _take_name(self, named: NamedEdge) -> None:
         found = self.values.find_output(named.node, named.index)
         # A graph input has the name of a node without effect; any other name is a mistake of the converter.
         if found is not None and (not named.is_graph_input or found[0].can_be_graph_input):
-            self._found[named.edge] = Match(found[0], named.reason, _CERTAIN, found[1])
+            self.found[named.edge] = Match(found[0], named.reason, _CERTAIN, found[1])
 
     def _refute_names(self) -> None:
         """Drop names that other evidence contradicts.
@@ -101,13 +94,13 @@ class Matches:
         """
         self.refuted |= {(op.name, 0) for op in self.edges.moving if self._is_no_graph_input(op) or self._is_other(op)}
         if self.refuted:
-            named = {edge: match for edge, match in self._found.items() if match.file is not None}
-            self._found = {edge: match for edge, match in named.items() if edge not in self.refuted}
+            named = {edge: match for edge, match in self.found.items() if match.file is not None}
+            self.found = {edge: match for edge, match in named.items() if edge not in self.refuted}
             self.trace()
 
     def _is_other(self, op: TextOp) -> bool:
         """Return whether the named result of a movement has clearly other elements than its known source."""
-        before, after = self._found.get(op.inputs[0]), self._found.get((op.name, 0))
+        before, after = self.found.get(op.inputs[0]), self.found.get((op.name, 0))
         path = self._path((op,), op.inputs[0])
         if before is None or after is None or after.file is None or path is None:
             return False
@@ -117,8 +110,13 @@ class Matches:
 
     def _is_no_graph_input(self, op: TextOp) -> bool:
         """Return whether a copy of a graph input has the name of a tensor that a node computed."""
-        source, after = op.inputs[0], self._found.get((op.name, 0))
-        if after is None or after.file is None or not self.is_graph_input(source) or after.value.can_be_graph_input:
+        source, after = op.inputs[0], self.found.get((op.name, 0))
+        if (
+            after is None
+            or after.file is None
+            or not self.edges.is_graph_input(source)
+            or after.value.can_be_graph_input
+        ):
             return False
         path = self._path((op,), source)
         return path is not None and path.keeps_order and self.dtype(source) == self.dtype((op.name, 0))
@@ -128,8 +126,8 @@ class Matches:
     def trace(self) -> None:
         """Follow movements in both directions until nothing new is found."""
         before = -1
-        while before != len(self._found):
-            before = len(self._found)
+        while before != len(self.found):
+            before = len(self.found)
             for op in self.edges.moving:
                 self._trace_forward(op)
             for op in reversed(self.edges.moving):
@@ -137,26 +135,26 @@ class Matches:
 
     def _trace_forward(self, op: TextOp) -> None:
         source, result = op.inputs[0], (op.name, 0)
-        known = self._found.get(source)
-        if known is None or result in self._found or result in self.refuted:
+        known = self.found.get(source)
+        if known is None or result in self.found or result in self.refuted:
             return
         value = self.moved(known.value, (op,), source)
         if value is not None:
-            self._found[result] = _moved(known, value, op, source)
+            self.found[result] = _moved(known, value, op, source)
         elif op.op_type == CAST and holds(self.dtype(result), self.dtype(source) or known.value.stored.dtype):
-            self._found[result] = _converted(known, op)
+            self.found[result] = _converted(known, op)
 
     def _trace_back(self, op: TextOp) -> None:
         source, result = op.inputs[0], (op.name, 0)
-        known = self._found.get(result)
+        known = self.found.get(result)
         producer = self.producer(source)
-        if known is None or source in self._found or producer is None or producer.op_type in CONSTANTS:
+        if known is None or source in self.found or producer is None or producer.op_type in CONSTANTS:
             return
         value = self.moved_back(known.value, (op,), source)
         if value is not None:
-            self._found[source] = _moved(known, value, op, result)
+            self.found[source] = _moved(known, value, op, result)
         elif op.op_type == CAST and holds(self.dtype(result), self.dtype(source)):
-            self._found[source] = _converted(known, op)
+            self.found[source] = _converted(known, op)
 
     def moved(self, value: FxValue, chain: Iterable[TextOp], source: Edge) -> FxValue | None:
         """Return the result of moving a golden value from an edge through operators, if FX has the result."""
@@ -217,7 +215,7 @@ class Matches:
         return self._shapes[wanted]
 
     def _own_shape(self, edge: Edge) -> Shape | None:
-        match, op = self._found.get(edge), self.producer(edge)
+        match, op = self.found.get(edge), self.producer(edge)
         if match is not None and match.file is not None:
             return match.file.stored.shape
         return _descriptor_shape(op) if op is not None and op.op_type in GRAPH_INPUTS else None

@@ -18,13 +18,15 @@ from opdiff.pair.graph.fx import FxPairing, Partner
 from opdiff.pair.graph.names import GraphNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from opdiff.core.dump import GraphOp, SideTensor, TokenDump, Unit
     from opdiff.core.graph import TextGraph, TextOp
+    from opdiff.core.pairing import PairingResult
     from opdiff.pair.graph.names import ResolvedOp
 
-    Pair = Pairing | Unpaired
+    # The tensors of an operator, each with its partner or the reason why there is none; or the reason for all of them.
+    Partners = list[tuple[SideTensor, Partner | Reason]] | Reason
 
 _CONVERSIONS = ("Cast", "TransData")
 _PRODUCER_CONFIDENCE = 0.95
@@ -47,7 +49,7 @@ class _Token(Struct):
 
 def pair_token(
     unit: Unit, target: TokenDump, golden: TokenDump | None, graph: TextGraph, names: GraphNames | None = None
-) -> tuple[Pair, ...]:
+) -> tuple[PairingResult, ...]:
     """Return the rows of one token: target operators as they were dumped, then golden operators without partner.
 
     `names` are the names of the graph, if other tokens of the graph were paired before.
@@ -60,11 +62,19 @@ def pair_token(
         token.fx = FxPairing(target, golden, graph, token.names)
     else:
         token.by_file_form = {file_safe_name(name): op for name, op in golden.operators.items()}
-    rows: list[Pair] = []
+    rows: list[PairingResult] = []
     for op in target.operators.values():
-        rows += _pair_op(op, token)
+        resolved = token.names.resolve(op.name, op.full_name)
+        stack = graph.stacks.get(resolved.operators[0].name, "") if resolved else ""
+        partners = _partners(op, resolved, token)
+        if isinstance(partners, Reason):
+            rows.append(_unpaired(unit, op, partners, stack))
+        else:
+            rows += [_row(op, tensor, partner, token, stack) for tensor, partner in partners]
     rows += [_unpaired(unit, op, reason) for op, reason in target.duplicates]
-    rows += _unused(token)
+    # So that the report covers the whole golden dump.
+    unused = [op for name, op in golden.operators.items() if name not in token.used]
+    rows += [_unpaired(unit, op, _unused_reason(op), golden_only=True) for op in unused]
     return tuple(rows)
 
 
@@ -74,59 +84,87 @@ def fx_operator_names(graph: TextGraph) -> frozenset[str]:
     return frozenset(match[1] for match in map(FX_TENSOR.fullmatch, names) if match)
 
 
-def _pair_op(op: GraphOp, token: _Token) -> Iterable[Pair]:
-    resolved = token.names.resolve(op.name, op.full_name)
-    stack = token.graph.stacks.get(resolved.operators[0].name, "") if resolved else ""
+def _partners(op: GraphOp, resolved: ResolvedOp | None, token: _Token) -> Partners:
     if op.problem:
-        reason = because("pair.unreadable", side="target", problem=op.problem)
-        return [_unpaired(token.unit, op, reason, stack)]
+        return because("pair.unreadable", side="target", problem=op.problem)
     if not op.inputs and not op.outputs:
-        return [_unpaired(token.unit, op, because("pair.no_tensor"), stack)]
-    pair = _pair_ge if token.fx is None else _pair_fx
-    return pair(op, resolved, token, stack)
+        return because("pair.no_tensor")
+    return _ge_partners(op, resolved, token) if token.fx is None else _fx_partners(op, resolved, token.fx)
 
 
-# Against FX
-
-
-def _pair_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterable[Pair]:
-    if resolved is None or token.fx is None:
-        return _without_fx(op, resolved, token, stack)
-    partners = token.fx.partners(op, resolved)
-    if not resolved.is_named and all(isinstance(partner, Reason) for partner in partners):
-        return _without_fx(op, resolved, token, stack)
-    both = zip((*op.inputs, *op.outputs), partners, strict=True)
-    return [_row(op, tensor, partner, token, stack) for tensor, partner in both]
-
-
-def _without_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Pair]:
-    """Yield the rows of an operator that FX does not have: one that the compiler made, or a helper of another one."""
-    if any(word in op.op_type for word in _CONVERSIONS) and op.inputs and op.outputs:
-        yield from _pair_with_itself(op, token, stack)
-        return
+def _fx_partners(op: GraphOp, resolved: ResolvedOp | None, fx: FxPairing) -> Partners:
+    """Return partners in an FX dump; it lacks operators that the compiler made, and helpers of other operators."""
+    if resolved is not None:
+        partners = fx.partners(op, resolved)
+        if resolved.is_named or not all(isinstance(partner, Reason) for partner in partners):
+            return list(zip((*op.inputs, *op.outputs), partners, strict=True))
+    if _is_conversion(op):
+        return _own_inputs(op)
     if resolved is None:
-        reason = because("pair.not_in_graph", name=op.name)
-    elif resolved.operators[0].op_type in _DATA_TYPES:
-        reason = because("pair.carries_data", name=op.name, op_type=resolved.operators[0].op_type)
-    else:
-        reason = because("pair.helper", name=op.name)
-    yield _unpaired(token.unit, op, reason, stack)
+        return because("pair.not_in_graph", name=op.name)
+    if resolved.operators[0].op_type in _DATA_TYPES:
+        return because("pair.carries_data", name=op.name, op_type=resolved.operators[0].op_type)
+    return because("pair.helper", name=op.name)
+
+
+def _is_conversion(op: GraphOp) -> bool:
+    return any(word in op.op_type for word in _CONVERSIONS) and bool(op.inputs and op.outputs)
+
+
+def _own_inputs(op: GraphOp) -> Partners:
+    """Return the partners in an inserted conversion, which keeps the values: for an output, the input of its number."""
+    return [(tensor, _own_input(op, tensor.key.index)) for tensor in op.outputs]
+
+
+def _own_input(op: GraphOp, index: int) -> Partner | Reason:
+    source = _tensor_at(index, op.inputs)
+    if source is None:
+        return because("pair.no_own_input", name=op.name, index=index)
+    return Partner(source, op, because("pair.inserted", op_type=op.op_type, index=index), _INSERTED_CONFIDENCE)
+
+
+def _tensor_at(index: int, tensors: Sequence[SideTensor]) -> SideTensor | None:
+    return next((tensor for tensor in tensors if tensor.key.index == index), None)
 
 
 # Against the same graph without fusion
 
 
-def _pair_ge(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterable[Pair]:
+def _ge_partners(op: GraphOp, resolved: ResolvedOp | None, token: _Token) -> Partners:
     same = token.golden.operators.get(op.name)
     if same is not None:
-        yield from _pair_same(op, same, token, stack)
-    elif resolved is not None and (resolved.is_fused or _find_ge(resolved.operators[0], token) is not None):
-        yield from _pair_fused(op, resolved, token, stack)
-    elif any(word in op.op_type for word in _CONVERSIONS) and op.inputs and op.outputs:
-        yield from _pair_with_itself(op, token, stack)
-    else:
-        reason = because("pair.no_operator_dumped" if resolved else "pair.no_operator_anywhere", name=op.name)
-        yield _unpaired(token.unit, op, reason, stack)
+        if same.problem:
+            token.used.add(same.name)
+        return [(tensor, _same_partner(tensor, same)) for tensor in (*op.inputs, *op.outputs)]
+    if resolved is not None and (resolved.is_fused or _find_ge(resolved.operators[0], token) is not None):
+        sources = zip(op.inputs, _sources(op, resolved), strict=True)
+        inputs = [(tensor, _fused_input(source, resolved, token)) for tensor, source in sources]
+        return inputs + [(tensor, _fused_output(tensor.key.index, resolved, token)) for tensor in op.outputs]
+    if _is_conversion(op):
+        return _own_inputs(op)
+    return because("pair.no_operator_dumped" if resolved else "pair.no_operator_anywhere", name=op.name)
+
+
+def _same_partner(tensor: SideTensor, golden: GraphOp) -> Partner | Reason:
+    """Return the tensor of the golden operator with the same name."""
+    slot, index = tensor.key.slot, tensor.key.index
+    other = _tensor_at(index, golden.inputs if slot is Slot.INPUT else golden.outputs)
+    if golden.problem:
+        return because("pair.unreadable", side="golden", problem=golden.problem)
+    if other is None:
+        code = "pair.no_input_dumped" if slot is Slot.INPUT else "pair.no_output_dumped"
+        return because(code, index=index, name=golden.name)
+    return Partner(other, golden, because("pair.same_name_in_dumps"), 1.0)
+
+
+def _fused_output(index: int, resolved: ResolvedOp, token: _Token) -> Partner | Reason:
+    """Return the output of the last part of a fused operator."""
+    last = _find_ge(resolved.operators[-1], token)
+    made = last.find_output(index) if last is not None else None
+    if made is None or last is None:
+        return because("pair.no_output_dumped", index=index, name=resolved.names[-1])
+    evidence = because("pair.last_of", parts=resolved.names, match=resolved.match)
+    return Partner(made, last, evidence, resolved.confidence)
 
 
 def _sources(op: GraphOp, resolved: ResolvedOp) -> list[tuple[TextOp, int] | None]:
@@ -141,37 +179,7 @@ def _sources(op: GraphOp, resolved: ResolvedOp) -> list[tuple[TextOp, int] | Non
     return [wanted[number] if number < len(wanted) else None for number in range(len(op.inputs))]
 
 
-def _pair_same(op: GraphOp, golden: GraphOp, token: _Token, stack: str) -> Iterator[Pair]:
-    for tensor in (*op.inputs, *op.outputs):
-        others = golden.inputs if tensor.key.slot is Slot.INPUT else golden.outputs
-        other = next((other for other in others if other.key.index == tensor.key.index), None)
-        partner: Partner | Reason
-        if golden.problem:
-            partner = because("pair.unreadable", side="golden", problem=golden.problem)
-            token.used.add(golden.name)
-        elif other is None:
-            code = "pair.no_input_dumped" if tensor.key.slot is Slot.INPUT else "pair.no_output_dumped"
-            partner = because(code, index=tensor.key.index, name=op.name)
-        else:
-            partner = Partner(other, golden, because("pair.same_name_in_dumps"), 1.0)
-        yield _row(op, tensor, partner, token, stack)
-
-
-def _pair_fused(op: GraphOp, resolved: ResolvedOp, token: _Token, stack: str) -> Iterator[Pair]:
-    for tensor, source in zip(op.inputs, _sources(op, resolved), strict=True):
-        yield _row(op, tensor, _ge_input(source, resolved, token), token, stack)
-    last = next((found for part in reversed(resolved.operators) if (found := _find_ge(part, token))), None)
-    is_last = last is not None and last is _find_ge(resolved.operators[-1], token)
-    for tensor in op.outputs:
-        made = last.find_output(tensor.key.index) if last is not None and is_last else None
-        partner: Partner | Reason = because("pair.no_output_dumped", index=tensor.key.index, name=resolved.names[-1])
-        if made is not None and last is not None:
-            evidence = because("pair.last_of", parts=resolved.names, match=resolved.match)
-            partner = Partner(made, last, evidence, resolved.confidence)
-        yield _row(op, tensor, partner, token, stack)
-
-
-def _ge_input(source: tuple[TextOp, int] | None, resolved: ResolvedOp, token: _Token) -> Partner | Reason:
+def _fused_input(source: tuple[TextOp, int] | None, resolved: ResolvedOp, token: _Token) -> Partner | Reason:
     """Return the input of the part that reads a tensor, else the output of its producer."""
     if source is None:
         return because("pair.fewer_inputs", parts=resolved.names)
@@ -196,21 +204,10 @@ def _find_ge(part: TextOp, token: _Token) -> GraphOp | None:
     return None if found is None or found.problem else found
 
 
-# Both
+# Rows
 
 
-def _pair_with_itself(op: GraphOp, token: _Token, stack: str) -> Iterator[Pair]:
-    """Yield the rows of an inserted conversion, which keeps the values: each output against the input of its number."""
-    for tensor in op.outputs:
-        source: Sequence[SideTensor] = [other for other in op.inputs if other.key.index == tensor.key.index]
-        partner: Partner | Reason = because("pair.no_own_input", name=op.name, index=tensor.key.index)
-        if source:
-            evidence = because("pair.inserted", op_type=op.op_type, index=tensor.key.index)
-            partner = Partner(source[0], op, evidence, _INSERTED_CONFIDENCE)
-        yield _row(op, tensor, partner, token, stack)
-
-
-def _row(op: GraphOp, tensor: SideTensor, partner: Partner | Reason, token: _Token, stack: str) -> Pair:
+def _row(op: GraphOp, tensor: SideTensor, partner: Partner | Reason, token: _Token, stack: str) -> PairingResult:
     if isinstance(partner, Reason):
         return _unpaired(token.unit, op, partner, stack, tensor)
     token.used.add(partner.op.name)
@@ -254,15 +251,6 @@ def _unpaired(
         golden_only,
         has_data=not any(each.stats is not None for each in tensors),
     )
-
-
-def _unused(token: _Token) -> list[Pair]:
-    """Return a row for each golden operator without partner, so that the report covers the whole golden dump."""
-    return [
-        _unpaired(token.unit, op, _unused_reason(op), golden_only=True)
-        for name, op in token.golden.operators.items()
-        if name not in token.used
-    ]
 
 
 def _unused_reason(op: GraphOp) -> Reason:

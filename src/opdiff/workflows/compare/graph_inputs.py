@@ -13,7 +13,7 @@ from opdiff.core.dump import DumpKind, GraphKind
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.core.rows_file import RowsFile
-from opdiff.pair.graph.token_graph import token_graph
+from opdiff.pair.graph.names import token_graph
 from opdiff.run import usable_cores
 from opdiff.workflows.compare.environments import graph_differences
 from opdiff.workflows.compare.graph_tokens import choose_workers, in_row_order, token_jobs, tokens_per_job
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.dump import Unit
     from opdiff.core.reasons import Reason
-    from opdiff.pair.graph.token_graph import DumpedOperator
+    from opdiff.pair.graph.names import DumpedOperator
     from opdiff.read.graph.tree import GraphTree
     from opdiff.workflows.compare.graph_tokens import TokenPairs, TokenRows
     from opdiff.workflows.compare.graph_units import RankGraph

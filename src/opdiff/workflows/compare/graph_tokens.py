@@ -18,9 +18,8 @@ from opdiff.core.reasons import Reason, because
 from opdiff.core.remote.urls import is_remote
 from opdiff.core.row_store import EncodedRows, encode_rows, store_blocks
 from opdiff.core.tensor import Slot
-from opdiff.pair.graph.names import GraphNames
+from opdiff.pair.graph.names import DumpedOperator, GraphNames
 from opdiff.pair.graph.token import pair_token
-from opdiff.pair.graph.token_graph import DumpedOperator
 from opdiff.read.graph.token_files import read_token
 from opdiff.run import usable_cores
 from opdiff.workflows.compare.job import data_mode

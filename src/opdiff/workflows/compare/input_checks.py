@@ -197,7 +197,7 @@ def _fused_without_rules(target: Dump, golden: Dump) -> Iterator[InputProblem]:
 
 def find_fused(names: Collection[str], others: Collection[str]) -> tuple[str, tuple[str, ...]] | None:
     """Return the first name that consists of several names of the other dump, and these names; `None` if none does."""
-    from opdiff.pair.joined_names import split_joined_name
+    from opdiff.pair.dump_index import split_joined_name
 
     unmatched = (name for name in names if name not in others)
     for name in islice(unmatched, _MAX_NAMES_TO_SPLIT):

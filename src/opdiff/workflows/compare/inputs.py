@@ -17,7 +17,7 @@ from opdiff.core.comparison import ExtraInputs, Mode, ModelGraph, Side
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import all_of, because
 from opdiff.pair import PairOptions, Rules, choose, pair
-from opdiff.pair.rule_checks import rule_notes
+from opdiff.pair.scenario import rule_notes
 from opdiff.pair.target_graph import target_graph
 from opdiff.read.rules import read_rule_directory
 from opdiff.report.file_names import batch_file_name, timed_file_name

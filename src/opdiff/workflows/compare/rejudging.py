@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from opdiff.core.comparison import Mode
 from opdiff.core.reasons import because
 from opdiff.judge.comparison_judgement import judge
 from opdiff.workflows.compare.environments import with_environments
@@ -30,11 +29,9 @@ def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
 
 def judge_replays(comparison: Comparison) -> Comparison:
     """Return a comparison whose judgement takes replayed operators into account; its advice begins with warnings."""
-    from opdiff.judge.graph.unit_replays import with_unit_replays
     from opdiff.judge.replay_verdicts import with_replays
 
-    apply = with_unit_replays if comparison.mode is Mode.GRAPH else with_replays
-    judgement = apply(comparison.judgement, comparison.rows, comparison.replays)
+    judgement = with_replays(comparison.judgement, comparison.rows, comparison.replays)
     return replace(comparison, judgement=with_input_advice(judgement, comparison.warnings, comparison.notes))
 
 

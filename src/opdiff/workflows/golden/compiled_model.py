@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
-from opdiff.pair.groups import group_operators
-from opdiff.pair.true_origins import declared_origins
+from opdiff.pair.groups import declared_origins, group_operators
 from opdiff.read.rules import read_model
 from opdiff.read.rules.model import to_rules
 

@@ -14,8 +14,8 @@ from opdiff.core.dtypes import FLOAT32, Kind
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Declared, Slot, TensorKey, TensorSpec, file_safe_name
+from opdiff.pair.by_rules import trace
 from opdiff.pair.groups import NOT_RUN_TYPES
-from opdiff.pair.trace import trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -17,7 +17,7 @@ from opdiff.core.reasons import Reason, because
 from opdiff.core.replay import Replay, ReplayedInput, ReplayedOutput, ReplayVerdict
 from opdiff.core.tensor import TensorSpec, coordinates
 from opdiff.judge.limits import coarser
-from opdiff.pair.trace import FORWARDING_TYPES
+from opdiff.pair.by_rules import FORWARDING_TYPES
 from opdiff.workflows.golden.runtime import FedInput, Runner
 from opdiff.workflows.replay.causes import find_cause
 from opdiff.workflows.replay.encoded_model import Subgraph, find_subgraph

@@ -13,8 +13,8 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.core.judgement import Level
 from opdiff.core.reasons import because
 from opdiff.core.replay import ReplayVerdict
-from opdiff.judge.error_magnitude import error_magnitude
 from opdiff.judge.error_model import Propagation, error_model_of
+from opdiff.judge.tensor_errors import error_magnitude
 from opdiff.workflows.compare.rejudging import judge_replays
 
 if TYPE_CHECKING:

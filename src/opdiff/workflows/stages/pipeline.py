@@ -13,7 +13,7 @@ from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import Reason, because
 from opdiff.core.stages import Chain, Change, StageKind, Step
-from opdiff.judge.fusion_switches import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
+from opdiff.judge.remedies import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
 from opdiff.judge.steps import judge_chain
 from opdiff.workflows.compare.follow_up import write_remedies
 from opdiff.workflows.compare.input_reader import SharedReader
