@@ -90,7 +90,7 @@ def test_unwritable_path_raises_os_error(tmp_path: Path, where: str) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match=r"\[Errno ") as caught:
         write(tmp_path / where, b"x")
-    assert caught.value.filename == str(tmp_path / where) or where == "file/result"
+    assert caught.value.filename == str(tmp_path / where)
     assert listing(tmp_path) == ["file", "folder"]
 
 

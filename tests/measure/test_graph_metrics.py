@@ -83,6 +83,17 @@ def test_extra_metrics_of_special_tensors() -> None:
     assert (extra.cosine, extra.kl, extra.relative_distance) == (1.0, 0.0, 0.0)
 
 
+@pytest.mark.parametrize(("magnitude", "cosine"), [(1e200, 35 / math.sqrt(36 * 34.75)), (1e-200, 0.0)])
+def test_extra_cosine_of_extreme_magnitudes(magnitude: float, cosine: float) -> None:
+    """Products of such numbers are beyond the range of float64, and norms below the smallest one that counts."""
+    target, golden = (magnitude * np.array(values) for values in ([4, 4, 2.0], [4.5, 3.5, 1.5]))
+    sides = target, dtypes.FLOAT64, golden, dtypes.FLOAT64
+    sums = measure(*sides)
+    extra = extra_metrics(replace(sums, graph=graph_sums(*sides, sums)))
+    assert extra is not None
+    assert extra.cosine == pytest.approx(cosine, abs=1e-9)
+
+
 def test_only_zero_counts_as_zero_in_relative_errors() -> None:
     golden = np.array([1e-20, 2e-20, 1, 0], np.float32)
     target = np.array([1.002e-20, 2e-20, 1, 0], np.float32)

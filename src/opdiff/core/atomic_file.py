@@ -45,17 +45,17 @@ def open_atomic(path: str) -> Iterator[IO[bytes]]:
     folder, name = os.path.split(path)
     # Unique for thread and file, and short, because `name` may have the maximum length.
     draft = os.path.join(folder, f".{os.getpid()}.{get_native_id()}.{hash(name) & 0xFFFF_FFFF:08x}.part")
-    with suppress(FileNotFoundError):
-        os.unlink(draft)
-    try:
-        with name_in_errors(path, draft):
+    with name_in_errors(path, draft):
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+        try:
             with open(draft, "xb", buffering=_BUFFER_NBYTES) as file:
                 yield file
             os.replace(draft, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
-        raise
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
+            raise
 
 
 def copy_bytes(source: IO[bytes], target: IO[bytes]) -> None:

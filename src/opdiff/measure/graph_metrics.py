@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, ldexp, log, nan, sqrt
+from math import inf, log, nan, sqrt
 from typing import TYPE_CHECKING
 
 from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, TensorStats
@@ -98,7 +98,7 @@ def extra_metrics(sums: Sums) -> ExtraMetrics | None:
     distance = scaled(sqrt(sums.pairs.squared_errors), sums.scale.errors)
     divergence = graph.weighted / graph.golden_weight - log(graph.golden_weight) + log(graph.target_weight)
     return ExtraMetrics(
-        _cosine_with_min_norms(sums, *norms),
+        _cosine_with_min_norms(sums),
         graph.worst_relative,
         graph.relative / sums.count,
         graph.worst,
@@ -113,13 +113,14 @@ def _has_plain_numbers(side: SideSums) -> bool:
     return side.is_finite and side.largest <= _MAX_MAGNITUDE
 
 
-def _cosine_with_min_norms(sums: Sums, target: float, golden: float) -> float:
-    """Return the cosine by the norms of both sides."""
-    if not (target or golden):
+def _cosine_with_min_norms(sums: Sums) -> float:
+    """Return the cosine by the norms of both sides, which count as at least `_MIN_NORM`."""
+    pairs, scale = sums.pairs, sums.scale
+    if not (pairs.target_squares or pairs.golden_squares):
         return 1.0
-    products, exponent = sums.pairs.products, sums.scale.target + sums.scale.golden
-    products = ldexp(products, exponent) if exponent else products
-    return round(products / max(target, _MIN_NORM) / max(golden, _MIN_NORM), 10)
+    target = max(sqrt(pairs.target_squares), scaled(_MIN_NORM, -scale.target))
+    golden = max(sqrt(pairs.golden_squares), scaled(_MIN_NORM, -scale.golden))
+    return round(pairs.products / target / golden, 10)
 
 
 def stats_of_sums(side: SideSums, dtype: str, shape: Shape, scale: int = 0) -> TensorStats:

@@ -9,6 +9,7 @@ import pytest
 
 from model_files import ModelDef, attr, om_file
 from opdiff.core.errors import InputError
+from opdiff.read.rules import parameters
 from opdiff.read.rules.atc_document import to_document
 from opdiff.read.rules.parameters import read_parameters
 
@@ -64,3 +65,9 @@ def test_a_file_without_a_model_is_refused(tmp_path: Path, content: str) -> None
     (tmp_path / "x.json").write_text(content)
     with pytest.raises(InputError, match=r"x\.json"):
         read_parameters(str(tmp_path / "x.json"))
+
+
+def test_a_file_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parameters, "_MAX_NBYTES", 10)
+    with pytest.raises(InputError, match="more than the limit of 10"):
+        read_parameters(write_model(tmp_path, "json"))

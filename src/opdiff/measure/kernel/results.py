@@ -15,7 +15,6 @@ from opdiff.core.dtypes import Kind
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 from opdiff.core.reasons import because
 from opdiff.measure.kernel.library import ROW, Call, examine, parts_of, scale_of
-from opdiff.measure.slices import SliceSums
 from opdiff.measure.sums import (
     ZERO_THRESHOLD,
     ErrorDistribution,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from opdiff.core.dtypes import DType
     from opdiff.core.reasons import Reason
     from opdiff.measure.kernel.library import NativeJob, Operand
-    from opdiff.measure.slices import Sample, SlicedAxis
+    from opdiff.measure.slices import Sample, SlicedAxis, SliceSums
     from opdiff.measure.sums import Number, UlpScale
 
 DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY = range(7)
@@ -182,6 +181,8 @@ def measure_slices(job: NativeJob, axes: Sequence[SlicedAxis], sample: Sample) -
 
     `None` without a kernel, or if it cannot measure the pair.
     """
+    from opdiff.measure.slices import SliceSums
+
     starts = array("q", sample.starts)
     packed_sample = array("q", (starts.buffer_info()[0], len(starts), sample.length))
     packed_axes = array("q", [number for axis in axes for number in (axis.extent, axis.stride, axis.width)])

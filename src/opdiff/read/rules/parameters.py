@@ -49,6 +49,8 @@ def _read_document(path: str) -> Any:  # noqa: ANN401  JSON
         if kind is ModelKind.JSON:
             return json.loads(read_input(path, _MAX_NBYTES))
         return to_document(read_description(path, kind).messages)
+    except OSError as error:
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
     except (ValueError, RecursionError) as error:
         raise InputError(path, because("rules.not_json", error=str(error))) from error
     except MessageError as error:
