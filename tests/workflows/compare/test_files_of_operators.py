@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from dump_files import TIME, hashed_name, mapping_csv, tensor
+from graph_dumps import saved
 from made_dumps import Case, assert_measured, describe, numbers, perturbed, rule
 from opdiff.sample.container import EncodedDump, standard_dump
 from opdiff.sample.names import DumpName, golden_name
@@ -17,7 +17,6 @@ from sliced_dumps import Cuts, automatic_slices, manual_slices
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opdiff.core.codes import AnyArray
     from sliced_dumps import SliceFile
 
 A, B, C = (numbers(4, 6, seed=seed) for seed in range(3))
@@ -71,7 +70,7 @@ def test_hashed_long_names_on_both_sides(case: Case) -> None:
     golden = golden_name(long, 0, TIME)
     for folder, name, content in (
         (case.target, target, standard_dump(EncodedDump(outputs=(tensor(X),)))),
-        (case.golden, golden, _npy(case, A)),
+        (case.golden, golden, saved(A)),
     ):
         hashed = hashed_name(str(folder), name)
         case.add(folder, hashed, content)
@@ -79,11 +78,6 @@ def test_hashed_long_names_on_both_sides(case: Case) -> None:
     result = case.compared("-fr", case.rules(rule(long), rule("b")))
     assert_measured(result.row(f"{long}:output:0"), X, A)
     assert_measured(result.row("b:output:0"), Y, B)
-
-
-def _npy(case: Case, array: AnyArray) -> bytes:
-    np.save(case.root / "array.npy", array)
-    return (case.root / "array.npy").read_bytes()
 
 
 def short(time: int) -> str:
