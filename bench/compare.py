@@ -27,11 +27,9 @@ from rich.console import Console
 
 import opdiff
 from bench import kernel_alone
-from bench.aims import Results
 from bench.presets import COMPANIONS, PRESETS, preset
-from bench.progress import Progress
-from bench.rounds import CORES, OTHER, VENDOR, Case, companion_run, interleaved, runs_of
-from bench.tables import as_json, tables
+from bench.rounds import CORES, OTHER, VENDOR, Case, Progress, companion_run, interleaved, runs_of
+from bench.tables import Results, as_json, tables
 
 if TYPE_CHECKING:
     from bench.rounds import Timings

@@ -17,7 +17,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench.jobs import read_pairs, write_preset
+from bench.dumps import read_pairs, write_preset
 from bench.presets import preset
 from bench.report import made
 from bench.torchair import Preset as GraphPreset
