@@ -11,6 +11,7 @@ import pytest
 from command_line import run
 from dump_files import TIME, numbered
 from made_dumps import Case, assert_measured, describe, numbers, perturbed, rule
+from opdiff import api
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,6 +184,26 @@ def test_cyclic_inputs(case: Case) -> None:
         assert "lead back to" in result.row(key)["CompareFailReason"], key
     assert_measured(result.row("a:output:0"), TARGET, GOLDEN)
     assert_measured(result.row("loop:output:0"), TARGET, GOLDEN)
+
+
+@pytest.mark.parametrize("op_type", ["Cast", "Reshape", "Relu"])
+@pytest.mark.parametrize("dumped", [True, False], ids=["dumped", "only the last is dumped"])
+def test_a_chain_of_inserted_operators_is_not_repeated_by_every_row(case: Case, op_type: str, *, dumped: bool) -> None:
+    """Time and size of the result grow with the rule file, not faster."""
+    length = 400
+    rules = [rule("a", outputs=(describe("a", 0),))]
+    for number in range(length):
+        reads = f"c{number - 1}:0" if number else "a:0"
+        rules.append(rule(f"c{number}", op_type, originals=(), inputs=(reads,), outputs=(describe("a", 0),)))
+        if dumped or number == length - 1:
+            case.npu(f"c{number}", GOLDEN, inputs=(GOLDEN,), op_type=op_type)
+    case.npu("a", GOLDEN)
+    case.npy("a", GOLDEN)
+    values = api.compare(case.target, case.golden, rules=case.rules(*rules)).values
+    evidence = [str(row.evidence) for row in values.rows if row.evidence]
+    assert len(evidence) >= 2
+    assert max(map(len, evidence)) < 300
+    assert max(len(str(row.reason or "")) for row in values.rows) < 400
 
 
 # Names

@@ -204,12 +204,6 @@ def test_parts_of_a_network(case: Case, words: tuple[str, ...], numbers_taken: l
             assert_measured(row, TARGET[number], GOLDEN[number])
 
 
-def test_sequence_column_only_for_parts_of_a_network(case: Case) -> None:
-    result = case.compared("-fr", chain(case))
-    assert "OpSequence" not in result.header
-    assert len(result.rows) == 6
-
-
 # The table of pairs
 
 
@@ -287,7 +281,11 @@ def test_arrays_have_no_overflow(case: Case) -> None:
     case.npy("s_quant", TARGET[0], folder=case.target)
     case.npy("s", GOLDEN[0])
     rules = case.rules(rule("s_quant", originals=("s",), outputs=(describe("s", 0),)))
-    assert "OverFlow" not in case.compared("-qfr", rules, "--overflow").header
+    done = case.run("-qfr", rules, "-overflow_detection")
+    assert done.code == 0
+    assert done.out.startswith("Warning: -overflow_detection does not apply: the target is arrays")
+    (path,) = case.results()
+    assert "OverFlow" not in read_result(path).header
 
 
 def test_documented_file(case: Case) -> None:
@@ -364,12 +362,3 @@ def test_an_output_folder_of_another_user_is_noted(case: Case, monkeypatch: pyte
     assert "belongs to" not in case.run("-fr", rules).err
     monkeypatch.setattr(os, "geteuid", lambda: 54_321)
     assert f"note: {case.out} belongs to user " in case.run("-fr", rules).err
-
-
-def test_overflow_detection_of_arrays_is_refused_in_words(case: Case) -> None:
-    case.npy("a", numbers(2, 3), folder=case.target)
-    case.npy("a", numbers(2, 3))
-    rules = case.rules(rule("a", originals=("a",), outputs=(describe("a", 0),)))
-    done = case.run("-qfr", rules, "-overflow_detection")
-    assert done.code == 0
-    assert done.out.startswith("Warning: -overflow_detection does not apply: the target is arrays")
