@@ -108,10 +108,7 @@ def measure_costs(folder: str | None, rounds: int, *, smoke: bool) -> Costs:
             measure_unit(root, smoke=smoke),
             measure_task(200 if smoke else 1000),
             measure_row(200 if smoke else 5000),
-            tuple(
-                time_s * MAX_BATCH_BYTES / sum(job.nbytes for job in batch)
-                for time_s, batch in zip(times, batches, strict=True)
-            ),
+            tuple(time_s * MAX_BATCH_BYTES / size_of(batch) for time_s, batch in zip(times, batches, strict=True)),
         )
 
 

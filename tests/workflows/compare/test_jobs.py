@@ -12,9 +12,9 @@ from opdiff.core.pairing import OpLabel, Pairing
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Slot, Tensor, TensorKey, TensorSpec
 from opdiff.run.task_round import Place
+from opdiff.workflows.compare.batch import fetch_payloads
 from opdiff.workflows.compare.job import Job
 from opdiff.workflows.compare.placement import place_of
-from opdiff.workflows.compare.tensor_payloads import fetch_payloads
 
 
 def pairing(*sources: FileRange) -> Pairing:
