@@ -123,9 +123,8 @@ def runs_of(preset: str) -> list[Run]:
     return [*runs, Run("vendor", vendor)] if vendor else runs
 
 
-def companion_run() -> Run:
-    """Return the run of the companion of a preset."""
-    return Run("opdiff", (*OPDIFF, "-j", str(CORES)))
+COMPANION_RUN = Run("opdiff", (*OPDIFF, "-j", str(CORES)))
+"""Run of the companion of a preset."""
 
 
 def interleaved(work: list[tuple[Case, Run]], rounds: int, progress: Progress) -> dict[str, Timings]:

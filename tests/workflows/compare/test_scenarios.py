@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from made_dumps import DOCUMENTED, assert_measured, describe, numbers, perturbed, rule
-
-if TYPE_CHECKING:
-    from made_dumps import Case
+from dump_files import tensor
+from made_dumps import DOCUMENTED, Case, assert_measured, describe, numbers, perturbed, rule
 
 GOLDEN = numbers(3, 5)
 TARGET = perturbed(GOLDEN)
@@ -95,8 +91,6 @@ def test_the_short_names_of_rule_options(case: Case) -> None:
 
 
 def test_addresses_are_read_from_both_headers(case: Case) -> None:
-    from dump_files import tensor
-
     case.npu("a", tensor([1.0, 2.0], address=4096))
     case.npu_golden("a", tensor([1.0, 2.0], address=8192))
     rules = case.rules(rule("a", outputs=(describe("a", 0),)))
