@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 
-from bench.jobs import read_pairs, write_preset
+from bench.dumps import read_pairs, write_preset
 from bench.presets import preset
 from opdiff.run.connection import open_cluster
 from opdiff.run.task_round import BatchWork

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from bench.jobs import read_pairs, write_preset
+from bench.dumps import read_pairs, write_preset
 from bench.presets import many_small
 from opdiff.core.dump import Unit
 from opdiff.core.row_store import RowStore

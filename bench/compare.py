@@ -27,11 +27,9 @@ from rich.console import Console
 
 import opdiff
 from bench import kernel_alone
-from bench.aims import Results
 from bench.presets import COMPANIONS, PRESETS, preset
-from bench.progress import Progress
-from bench.rounds import CORES, OTHER, VENDOR, Case, companion_run, interleaved, runs_of
-from bench.tables import as_json, tables
+from bench.rounds import COMPANION_RUN, CORES, OTHER, VENDOR, Case, Progress, interleaved, runs_of
+from bench.tables import Results, as_json, tables
 
 if TYPE_CHECKING:
     from bench.rounds import Timings
@@ -44,8 +42,10 @@ def main(argv: list[str] | None = None) -> int:
     args = arguments().parse_args(argv)
     names = [name for name in (*PRESETS, *COMPANIONS) if name in (args.preset or PRESETS)]
     if args.write:
+        from bench import dumps
+
         for name in names:
-            write(name, os.path.join(args.write, name), smoke=args.smoke)
+            dumps.write(preset(name, smoke=args.smoke), os.path.join(args.write, name))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
@@ -102,7 +102,7 @@ def measure(name: str, args: argparse.Namespace, progress: Progress) -> dict[str
                 cases.append(Case(one, os.path.join(folder, one), operators))
         work = [(cases[0], run) for run in runs_of(name)]
         # After the runs that they are compared with.
-        work[2:2] = [(case, companion_run()) for case in cases[1:]]
+        work[2:2] = [(case, COMPANION_RUN) for case in cases[1:]]
         return interleaved(work, args.rounds, progress)
 
 
@@ -110,12 +110,6 @@ def write_apart(name: str, folder: str, *, smoke: bool) -> None:
     """Write the data in another process, to keep its memory separate."""
     options = ["--preset", name, "--write", folder, *(["--smoke"] if smoke else [])]
     subprocess.run([sys.executable, "-m", "bench.compare", *options], check=True, cwd=ROOT)
-
-
-def write(name: str, folder: str, *, smoke: bool) -> None:
-    from bench import dumps
-
-    dumps.write(preset(name, smoke=smoke), folder)
 
 
 def machine_facts(args: argparse.Namespace) -> dict[str, Any]:

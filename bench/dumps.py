@@ -1,4 +1,4 @@
-"""Write a preset: target dumps, golden arrays and the rule file.
+"""Write a preset (target dumps, golden arrays and the rule file), and describe and pair its tensors.
 
 Tensors of one kind hold the same numbers: they are made once, and those of a large batch are written image by image.
 """
@@ -15,8 +15,12 @@ import numpy as np
 
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
+from opdiff.core.pairing import Pairing
 from opdiff.sample.container import EncodedDump, EncodedTensor, encode_tensor, iter_standard
 from opdiff.sample.names import DumpName, golden_name
+from opdiff.workflows.compare.inputs import ComparisonProblem
+from opdiff.workflows.compare.options import CompareOptions
+from opdiff.workflows.compare.pipeline import pair_only
 
 if TYPE_CHECKING:
     from bench.presets import Operator, Preset
@@ -49,6 +53,22 @@ def write(preset: Preset, folder: str) -> None:
         json.dump({"name": preset.name, "graph": [{"name": preset.name, "op": rules}]}, file)
     # Dirty pages cannot be dropped from the cache.
     os.sync()
+
+
+def write_preset(preset: Preset, root: str) -> CompareOptions:
+    """Write the dumps of a preset, and return the options that compare them."""
+    folder = os.path.join(root, preset.name)
+    write(preset, folder)
+    target, golden, rules = (os.path.join(folder, name) for name in ("target", "golden", "rules.json"))
+    return CompareOptions(target=target, golden=golden, fusion_rules=rules)
+
+
+def read_pairs(options: CompareOptions) -> list[Pairing]:
+    """Describe and pair two dumps."""
+    (pairs,) = pair_only(options, every_operator=False)
+    if isinstance(pairs, ComparisonProblem):
+        raise SystemExit(f"{pairs.path}: {pairs.reason}")
+    return [pair for pair in pairs if isinstance(pair, Pairing)]
 
 
 def _write_operator(folder: str, name: str, number: int, operator: Operator) -> dict[str, Any]:

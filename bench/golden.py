@@ -9,19 +9,14 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import statistics
 import sys
 import tempfile
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench.processes import run
+from bench.processes import run_in_turns
 from opdiff.workflows.golden.onnx_encoder import graph_input, graph_output, initializer, model, node
-
-if TYPE_CHECKING:
-    from bench.processes import Cost
 
 MIB = 1 << 20
 OPSET = 17
@@ -72,30 +67,21 @@ def write_network(folder: str, layers: int, side: int) -> None:
 
 
 def measure(folder: str, rounds: int, nbytes: int) -> None:
-    """Run both in turns, and print time and memory; the first round is watched and not timed."""
+    """Run both in turns, and print time and memory."""
     data, output = os.path.join(folder, "x.npy"), os.path.join(folder, "golden")
-    plain = (sys.executable, "-c", PLAIN_RUN, os.path.join(folder, "all_outputs.onnx"), data)
-    golden = (sys.executable, "-m", "opdiff", "golden", os.path.join(folder, "original.onnx"))
-    commands = (plain, (*golden, "--input", f"x={data}", "-o", output, "-q"))
-    costs: list[list[Cost]] = [[], []]
-    for turn in range(rounds + 1):
-        for command, taken in zip(commands, costs, strict=True):
-            shutil.rmtree(output, ignore_errors=True)
-            cost = run(command, os.path.join(folder, "log"), settings={}, watched=not turn)
-            if cost.code:
-                with open(os.path.join(folder, "log"), encoding="utf-8", errors="replace") as log:
-                    raise SystemExit(f"{command[2]} failed:\n{log.read()}")
-            taken.append(cost)
-    print_result(costs[0], costs[1], nbytes)
-
-
-def print_result(plain: list[Cost], golden: list[Cost], nbytes: int) -> None:
-    times = [statistics.median(cost.wall_s for cost in costs[1:]) for costs in (plain, golden)]
-    memory = golden[0].memory
-    own = memory.own / MIB if memory else 0
-    print(f"golden       {nbytes / MIB:.0f} MiB of results: {times[1]:.2f} s, a plain run {times[0]:.2f} s:"
-          f" {times[1] / times[0]:.2f} times (aim: at most {MAX_TIMES})")  # fmt: skip
-    print(f"             memory of its own {own:.0f} MiB (aim: below {MAX_OWN_MIB})")
+    command = (sys.executable, "-m", "opdiff", "golden", os.path.join(folder, "original.onnx"))
+    plain, golden = run_in_turns(
+        [
+            (sys.executable, "-c", PLAIN_RUN, os.path.join(folder, "all_outputs.onnx"), data),
+            (*command, "--input", f"x={data}", "-o", output, "-q"),
+        ],
+        os.path.join(folder, "log"),
+        rounds,
+        lambda: shutil.rmtree(output, ignore_errors=True),
+    )
+    print(f"golden       {nbytes / MIB:.0f} MiB of results: {golden.wall_s:.2f} s, a plain run {plain.wall_s:.2f} s:"
+          f" {golden.wall_s / plain.wall_s:.2f} times (aim: at most {MAX_TIMES})")  # fmt: skip
+    print(f"             memory of its own {golden.own_nbytes / MIB:.0f} MiB (aim: below {MAX_OWN_MIB})")
 
 
 if __name__ == "__main__":

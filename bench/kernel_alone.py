@@ -23,7 +23,7 @@ from opdiff.sample.storage import store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench.progress import Progress
+    from bench.rounds import Progress
     from opdiff.core.codes import AnyArray
     from opdiff.core.tensor import Shape
 

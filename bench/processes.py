@@ -1,10 +1,11 @@
-"""Cost of one process: wall-clock time, CPU time and memory, children included."""
+"""Cost of processes: wall-clock time, CPU time and memory, children included."""
 
 from __future__ import annotations
 
 import glob
 import os
 import signal
+import statistics
 import subprocess
 import time
 from contextlib import suppress
@@ -12,7 +13,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 # Removed from the environment: both tools start from compiled modules.
 _UNWANTED = ("PYTHONDONTWRITEBYTECODE", "PYTHONPROFILEIMPORTTIME", "OPDIFF_KERNEL")
@@ -70,6 +71,34 @@ def run(command: Sequence[str], log: str, *, settings: dict[str, str], watched: 
     child.returncode = os.waitstatus_to_exitcode(status)
     memory = Memory(*peak) if watched else None
     return Cost(wall_s, usage.ru_utime + usage.ru_stime, child.returncode, memory)
+
+
+class TypicalCost(NamedTuple):
+    """Median times of a command, and the memory of its own that it had in a run that was not timed."""
+
+    wall_s: float
+    cpu_s: float
+    own_nbytes: int
+
+
+def run_in_turns(
+    commands: Sequence[Sequence[str]], log: str, rounds: int, before: Callable[[], object] = lambda: None
+) -> list[TypicalCost]:
+    """Run commands in turns, each after `before`, and return their costs; the first round is watched and not timed."""
+    costs: list[list[Cost]] = [[] for _ in commands]
+    for turn in range(rounds + 1):
+        for command, taken in zip(commands, costs, strict=True):
+            before()
+            taken.append(run(command, log, settings={}, watched=not turn))
+            if taken[-1].code:
+                with open(log, encoding="utf-8", errors="replace") as file:
+                    raise SystemExit(f"{command[2]} failed:\n{file.read()}")
+    return [_typical(*taken) for taken in costs]
+
+
+def _typical(watched: Cost, *timed: Cost) -> TypicalCost:
+    walls, cpus = [cost.wall_s for cost in timed], [cost.cpu_s for cost in timed]
+    return TypicalCost(statistics.median(walls), statistics.median(cpus), watched.memory.own if watched.memory else 0)
 
 
 def _watch(pid: int, stop: Event, peak: list[int]) -> None:

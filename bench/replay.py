@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
 import tempfile
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench.processes import run
+from bench.processes import run_in_turns
 from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
 from opdiff.sample.names import DumpName
@@ -27,7 +26,6 @@ from opdiff.workflows.golden.original import read_source
 from opdiff.workflows.golden.runtime import import_runtime
 
 if TYPE_CHECKING:
-    from bench.processes import Cost
     from opdiff.core.codes import AnyArray
     from opdiff.workflows.golden.onnx_encoder import Attribute
 
@@ -142,29 +140,20 @@ def _described(name: str, op_type: str, shape: tuple[int, ...]) -> dict[str, Any
 
 
 def measure(folder: str, rounds: int, count: int) -> None:
-    """Run both in turns, and print time and memory; the first round is watched and not timed."""
+    """Run both in turns, and print time and memory."""
     paths = [os.path.join(folder, name) for name in ("m.onnx", "x.npy", "npu", "rules.json")]
-    plain = (sys.executable, "-c", PLAIN_RUN, *paths[:2])
-    replay = (sys.executable, "-m", "opdiff", "replay", paths[2], "--model", paths[0], "-fr", paths[3])
-    costs: list[list[Cost]] = [[], []]
-    for turn in range(rounds + 1):
-        for command, taken in zip((plain, replay), costs, strict=True):
-            cost = run(command, os.path.join(folder, "log"), settings={}, watched=not turn)
-            with open(os.path.join(folder, "log"), encoding="utf-8", errors="replace") as log:
-                text = log.read()
-            if cost.code or (command is replay and f"{count - 1} innocent" not in text):
-                raise SystemExit(f"{command[2]} failed:\n{text}")
-            taken.append(cost)
-    print_result(costs[0], costs[1], count)
-
-
-def print_result(plain: list[Cost], replay: list[Cost], count: int) -> None:
-    walls = [statistics.median(cost.wall_s for cost in costs[1:]) for costs in (plain, replay)]
-    cpus = [statistics.median(cost.cpu_s for cost in costs[1:]) for costs in (plain, replay)]
-    own = [(costs[0].memory.own if costs[0].memory else 0) / MIB for costs in (plain, replay)]
-    print(f"replay       {count} operators: {walls[1]:.2f} s, one plain run {walls[0]:.2f} s:"
-          f" {walls[1] / walls[0]:.1f} times (aim: {MAX_TIMES}), CPU time {cpus[1] / cpus[0]:.1f} times")  # fmt: skip
-    print(f"             memory of its own {own[1]:.0f} MiB, of the plain run {own[0]:.0f} MiB")
+    log = os.path.join(folder, "log")
+    command = (sys.executable, "-m", "opdiff", "replay", paths[2], "--model", paths[0], "-fr", paths[3])
+    plain, replay = run_in_turns([(sys.executable, "-c", PLAIN_RUN, *paths[:2]), command], log, rounds)
+    with open(log, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    if f"{count - 1} innocent" not in text:
+        raise SystemExit(f"opdiff replay failed:\n{text}")
+    print(f"replay       {count} operators: {replay.wall_s:.2f} s, one plain run {plain.wall_s:.2f} s:"
+          f" {replay.wall_s / plain.wall_s:.1f} times (aim: {MAX_TIMES}),"
+          f" CPU time {replay.cpu_s / plain.cpu_s:.1f} times")  # fmt: skip
+    print(f"             memory of its own {replay.own_nbytes / MIB:.0f} MiB,"
+          f" of the plain run {plain.own_nbytes / MIB:.0f} MiB")  # fmt: skip
 
 
 if __name__ == "__main__":

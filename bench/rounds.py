@@ -1,4 +1,4 @@
-"""Interleaved runs of one preset, and their measurements."""
+"""Interleaved runs of one preset, their measurements, and their progress on standard error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.processes import Memory
-    from bench.progress import Progress
 
 VENDOR = "OPDIFF_PEER"
 """Environment variable with the command of the vendor's tool."""
@@ -81,6 +80,31 @@ class Timings(NamedTuple):
         return self._replace(wall_s=(*self.wall_s, cost.wall_s), cpu_s=(*self.cpu_s, cost.cpu_s))
 
 
+class Progress:
+    """Progress on standard error: one changing line on a terminal, otherwise one line per step."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._changes = sys.stderr.isatty()
+
+    def step(self, text: str) -> None:
+        """Show the current step."""
+        line = f"{time.monotonic() - self._started:5.0f} s  {text}"
+        print(
+            f"\r\x1b[K{line}" if self._changes else line, end="" if self._changes else "\n", file=sys.stderr, flush=True
+        )
+
+    def note(self, text: str) -> None:
+        """Show a permanent line."""
+        self.step(text)
+        self.clear()
+
+    def clear(self) -> None:
+        """End the changing line."""
+        if self._changes:
+            print(file=sys.stderr)
+
+
 def runs_of(preset: str) -> list[Run]:
     """Return the runs of a preset."""
     jobs = dict.fromkeys((1, CORES))
@@ -99,9 +123,8 @@ def runs_of(preset: str) -> list[Run]:
     return [*runs, Run("vendor", vendor)] if vendor else runs
 
 
-def companion_run() -> Run:
-    """Return the run of the companion of a preset."""
-    return Run("opdiff", (*OPDIFF, "-j", str(CORES)))
+COMPANION_RUN = Run("opdiff", (*OPDIFF, "-j", str(CORES)))
+"""Run of the companion of a preset."""
 
 
 def interleaved(work: list[tuple[Case, Run]], rounds: int, progress: Progress) -> dict[str, Timings]:

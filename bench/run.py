@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -91,7 +92,8 @@ def convert(name: str, source: str, output: str, options: tuple[str, ...], round
         command = [*OPDIFF, "convert", source, "-out", output, "-q", *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
-    copying, converting = medians([lambda: shutil.copytree(source, output), run], rounds, lambda: remove(output))
+    remove = partial(shutil.rmtree, output, ignore_errors=True)
+    copying, converting = medians([lambda: shutil.copytree(source, output), run], rounds, remove)
     nbytes = sum(entry.nbytes for entry in scan(source).entries())
     rates = [f"{nbytes / MIB / seconds:.0f} MiB/s" for seconds in (converting, copying)]
     print(f"convert      {name}: {rates[0]}, a plain copy {rates[1]}: {copying / converting:.2f} of it")
@@ -135,10 +137,6 @@ def medians(actions: list[Callable[[], object]], rounds: int, before: Callable[[
 def raw(path: str) -> bytes:
     with open(path, "rb", buffering=0) as file:
         return file.read(65536)
-
-
-def remove(path: str) -> None:
-    shutil.rmtree(path, ignore_errors=True)
 
 
 if __name__ == "__main__":

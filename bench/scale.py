@@ -17,7 +17,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench.jobs import read_pairs, write_preset
+from bench.dumps import read_pairs, write_preset
 from bench.presets import preset
 from bench.report import made
 from bench.torchair import Preset as GraphPreset
@@ -107,10 +107,7 @@ def measure_costs(folder: str | None, rounds: int, *, smoke: bool) -> Costs:
             measure_unit(root, smoke=smoke),
             measure_task(200 if smoke else 1000),
             measure_row(200 if smoke else 5000),
-            tuple(
-                time_s * MAX_BATCH_BYTES / sum(job.nbytes for job in batch)
-                for time_s, batch in zip(times, batches, strict=True)
-            ),
+            tuple(time_s * MAX_BATCH_BYTES / size_of(batch) for time_s, batch in zip(times, batches, strict=True)),
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,8 @@ import pytest
 
 from command_line import run
 from dump_files import TIME, numbered
-from made_dumps import Case, assert_measured, describe, numbers, perturbed, rule, rule_file
+from made_dumps import Case, assert_measured, describe, numbers, perturbed, rule
+from opdiff import api
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,16 +19,19 @@ if TYPE_CHECKING:
 
 GOLDEN = numbers(4, 6)
 TARGET = perturbed(GOLDEN)
-SIDES = pytest.mark.parametrize("side", ["target", "golden"])
 
 
-def write_valid(case: Case) -> Path:
-    """Write valid sides and rules."""
+@pytest.fixture
+def rules(case: Case) -> Path:
+    """Rules of valid sides with one operator, `a`."""
     return case.one(TARGET, GOLDEN)
 
 
-def side_of(case: Case, side: str) -> Path:
-    return case.target if side == "target" else case.golden
+@pytest.fixture(params=["target", "golden"])
+def side(case: Case, request: pytest.FixtureRequest) -> Path:
+    """The folder of one of two valid sides."""
+    found: Path = getattr(case, request.param)
+    return found
 
 
 def emptied(folder: Path) -> Path:
@@ -40,67 +43,54 @@ def emptied(folder: Path) -> Path:
 # Directories
 
 
-@SIDES
-def test_a_missing_directory(case: Case, side: str) -> None:
-    rules = write_valid(case)
-    emptied(side_of(case, side)).rmdir()
-    assert f"{side_of(case, side)}: no such file or directory" in case.refused("-fr", rules, code=3)
+def test_a_missing_directory(case: Case, rules: Path, side: Path) -> None:
+    emptied(side).rmdir()
+    assert f"{side}: no such file or directory" in case.refused("-fr", rules, code=3)
 
 
-@SIDES
-def test_an_empty_directory(case: Case, side: str) -> None:
-    rules = write_valid(case)
-    folder = emptied(side_of(case, side))
-    assert f"{folder}: no dump files here (0 other files, 0 left out)" in case.refused("-fr", rules)
+def test_an_empty_directory(case: Case, rules: Path, side: Path) -> None:
+    emptied(side)
+    assert f"{side}: no dump files here (0 other files, 0 left out)" in case.refused("-fr", rules)
 
 
-@SIDES
-def test_file_instead_of_a_directory(case: Case, side: str) -> None:
-    rules = write_valid(case)
-    folder = emptied(side_of(case, side))
-    folder.rmdir()
-    folder.write_bytes(numbered(3))
-    expected = case.refused("-fr", rules)
-    assert f"{folder}: " in expected
-    assert "not a directory" in expected
+def test_file_instead_of_a_directory(case: Case, rules: Path, side: Path) -> None:
+    emptied(side).rmdir()
+    side.write_bytes(numbered(3))
+    message = case.refused("-fr", rules)
+    assert f"{side}: " in message
+    assert "not a directory" in message
 
 
-@SIDES
-def test_a_directory_with_other_files(case: Case, side: str) -> None:
-    rules = write_valid(case)
-    folder = emptied(side_of(case, side))
+def test_a_directory_with_other_files(case: Case, rules: Path, side: Path) -> None:
+    emptied(side)
     for name in ("readme.txt", "model.om", "photo.jpeg"):
-        case.add(folder, name, b"something")
-    assert f"{folder}: no dump files here (3 other files" in case.refused("-fr", rules)
+        case.add(side, name, b"something")
+    assert f"{side}: no dump files here (3 other files" in case.refused("-fr", rules)
 
 
-@SIDES
-def test_a_directory_that_cannot_be_listed(case: Case, side: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = write_valid(case)
-    folder = side_of(case, side)
+def test_a_directory_that_cannot_be_listed(
+    case: Case, rules: Path, side: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scandir = os.scandir
 
     def refuse(path: str) -> Any:
-        if os.fspath(path) == str(folder):
+        if os.fspath(path) == str(side):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    assert f"{folder}: cannot be listed: Permission denied" in case.refused("-fr", rules)
+    assert f"{side}: cannot be listed: Permission denied" in case.refused("-fr", rules)
 
 
-@SIDES
-def test_mixed_kinds_in_one_directory(case: Case, side: str) -> None:
-    rules = write_valid(case)
-    case.npu("x", GOLDEN, folder=side_of(case, side))
-    case.npy("y", GOLDEN, folder=side_of(case, side))
-    expected = case.refused("-fr", rules)
-    assert f"{side_of(case, side)}: " in expected
-    assert "are mixed here; keep them in two folders" in expected
+def test_mixed_kinds_in_one_directory(case: Case, rules: Path, side: Path) -> None:
+    case.npu("x", GOLDEN, folder=side)
+    case.npy("y", GOLDEN, folder=side)
+    message = case.refused("-fr", rules)
+    assert f"{side}: " in message
+    assert "are mixed here; keep them in two folders" in message
 
 
-def test_several_folders_to_choose_from(case: Case) -> None:
-    rules = write_valid(case)
+def test_several_folders_to_choose_from(case: Case, rules: Path) -> None:
     emptied(case.target)
     for step in ("1", "2"):
         case.npu("a", TARGET, folder=case.target / step)
@@ -108,10 +98,9 @@ def test_several_folders_to_choose_from(case: Case) -> None:
 
 
 def test_unreadable_file_costs_only_its_row(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    case.npu("bad", TARGET)
-    rules = case.rules(rule("bad"), rule("a"))
-    write_valid(case)
-    case.npy("bad", GOLDEN)
+    for name in ("bad", "a"):
+        case.npu(name, TARGET)
+        case.npy(name, GOLDEN)
     opened = os.open
 
     def refuse(path: Any, *more: Any, **others: Any) -> int:
@@ -120,7 +109,7 @@ def test_unreadable_file_costs_only_its_row(case: Case, monkeypatch: pytest.Monk
         return opened(path, *more, **others)
 
     monkeypatch.setattr(os, "open", refuse)
-    result = case.compared("-fr", case.rules(rule("bad"), rule("a"), file=rules.name))
+    result = case.compared("-fr", case.rules(rule("bad"), rule("a")))
     assert_measured(result.row("a:output:0"), TARGET, GOLDEN)
     assert "Permission denied" in result.of("bad")["CompareFailReason"]
 
@@ -128,36 +117,17 @@ def test_unreadable_file_costs_only_its_row(case: Case, monkeypatch: pytest.Monk
 # Rule files
 
 
-def with_operator(**fields: object) -> bytes:
-    content = rule_file(rule("a"))
-    content["graph"][0]["op"][0] |= fields
-    return json.dumps(content).encode()
-
-
 @pytest.mark.parametrize("option", ["-fr", "-qfr", "-cfr"])
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        pytest.param(b"", "not valid JSON", id="empty"),
         pytest.param(b'{"graph": [', "not valid JSON", id="cut"),
         pytest.param(b"\x80\x81\xfe\xff", "not a rule file; it should be", id="bytes"),
-        pytest.param(b'{"x":' + b"[" * 200_000, "nested too deeply", id="nested lists"),
         pytest.param(b'{"x":' * 200_000, "nested too deeply", id="nested objects"),
-        pytest.param(b"[]", "Expected `object`, got `array`", id="a list"),
         pytest.param(b"{}", "missing required field `graph`", id="no graphs"),
-        pytest.param(b'{"graph": {}}', "Expected `array`, got `object` - at `$.graph`", id="graph is an object"),
-        pytest.param(b'{"graph": [{}]}', "missing required field `op` - at `$.graph[0]`", id="no operators"),
-        pytest.param(b'{"graph": [{"op": [{"type": "A"}]}]}', "field `name` - at `$.graph[0].op[0]`", id="no name"),
-        pytest.param(with_operator(type=3), "got `int` - at `$.graph[0].op[0].type`", id="type is a number"),
-        pytest.param(with_operator(id="1"), "got `str` - at `$.graph[0].op[0].id`", id="id is a text"),
-        pytest.param(with_operator(input=[5]), "got `int` - at `$.graph[0].op[0].input[0]`", id="input is a number"),
-        pytest.param(
-            with_operator(attr=[{}]), "field `key` - at `$.graph[0].op[0].attr[0]`", id="attribute without key"
-        ),
     ],
 )
-def test_a_malformed_rule_file(case: Case, option: str, content: bytes, expected: str) -> None:
-    rules = write_valid(case)
+def test_a_malformed_rule_file(case: Case, rules: Path, option: str, content: bytes, expected: str) -> None:
     (case.root / "bad.json").write_bytes(content)
     words = () if option == "-fr" else ("-fr", rules)
     message = case.refused(option, case.root / "bad.json", *words)
@@ -166,8 +136,7 @@ def test_a_malformed_rule_file(case: Case, option: str, content: bytes, expected
 
 
 @pytest.mark.parametrize("option", ["-fr", "-qfr", "-cfr", "--pairs"])
-def test_a_missing_rule_file(case: Case, option: str) -> None:
-    rules = write_valid(case)
+def test_a_missing_rule_file(case: Case, rules: Path, option: str) -> None:
     words = () if option == "-fr" else ("-fr", rules)
     expected = case.refused(option, case.root / "nowhere.json", *words)
     assert f"{case.root}/nowhere.json: " in expected
@@ -175,15 +144,12 @@ def test_a_missing_rule_file(case: Case, option: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["-qfr", "-cfr"])
-def test_directory_instead_of_a_rule_file(case: Case, option: str) -> None:
-    rules = write_valid(case)
-    (case.root / "folder").mkdir()
-    expected = case.refused("-fr", rules, option, case.root / "folder")
-    assert "a directory, where one rule file is expected" in expected
+def test_directory_instead_of_a_rule_file(case: Case, rules: Path, option: str) -> None:
+    assert "a directory, where one rule file is expected" in case.refused("-fr", rules, option, case.golden)
 
 
 def test_rules_of_another_model_still_give_rows_with_reasons(case: Case) -> None:
-    write_valid(case)
+    case.one(TARGET, GOLDEN)
     rules = case.rules(rule("conv9"), rule("conv10", inputs=("conv9:0",)))
     result = case.compared("-fr", rules, code=3)
     assert [row["NPUDump"] for row in result.rows] == ["conv9", "conv10", "a"]
@@ -194,7 +160,7 @@ def test_rules_of_another_model_still_give_rows_with_reasons(case: Case) -> None
 
 
 def test_rules_without_operators(case: Case) -> None:
-    write_valid(case)
+    case.one(TARGET, GOLDEN)
     result = case.compared("-fr", case.rules(), code=3)
     (row,) = result.rows
     assert (row["Index"], row["OpType"], row["NPUDump"], row["GroundTruth"]) == ("0", "Op", "a", "*")
@@ -202,7 +168,7 @@ def test_rules_without_operators(case: Case) -> None:
 
 
 def test_cyclic_inputs(case: Case) -> None:
-    write_valid(case)
+    case.one(TARGET, GOLDEN)
     case.npu("td_0", TARGET, inputs=(TARGET,), op_type="TransData")
     case.npu("td_1", TARGET, inputs=(TARGET,), op_type="TransData")
     case.npu("loop", TARGET, inputs=(TARGET,))
@@ -220,25 +186,31 @@ def test_cyclic_inputs(case: Case) -> None:
     assert_measured(result.row("loop:output:0"), TARGET, GOLDEN)
 
 
-@pytest.mark.parametrize("entry", ["a", "a:x", ":0", "a:-2", "a:99999999999999999999", "a:0:0"])
-def test_invalid_input_references(case: Case, entry: str) -> None:
+@pytest.mark.parametrize("op_type", ["Cast", "Reshape", "Relu"])
+@pytest.mark.parametrize("dumped", [True, False], ids=["dumped", "only the last is dumped"])
+def test_a_chain_of_inserted_operators_is_not_repeated_by_every_row(case: Case, op_type: str, *, dumped: bool) -> None:
+    """Time and size of the result grow with the rule file, not faster."""
+    length = 400
+    rules = [rule("a", outputs=(describe("a", 0),))]
+    for number in range(length):
+        reads = f"c{number - 1}:0" if number else "a:0"
+        rules.append(rule(f"c{number}", op_type, originals=(), inputs=(reads,), outputs=(describe("a", 0),)))
+        if dumped or number == length - 1:
+            case.npu(f"c{number}", GOLDEN, inputs=(GOLDEN,), op_type=op_type)
+    case.npu("a", GOLDEN)
     case.npy("a", GOLDEN)
-    case.npy("b", GOLDEN)
-    case.npu("a", TARGET)
-    case.npu("b", TARGET, inputs=(TARGET,))
-    result = case.compared("-fr", case.rules(rule("a"), rule("b", inputs=(entry,))))
-    row = result.row("b:input:0")
-    assert row["CosineSimilarity"] == "NaN"
-    assert entry in row["CompareFailReason"] or entry.rpartition(":")[0] in row["CompareFailReason"]
-    assert_measured(result.row("b:output:0"), TARGET, GOLDEN)
+    values = api.compare(case.target, case.golden, rules=case.rules(*rules)).values
+    evidence = [str(row.evidence) for row in values.rows if row.evidence]
+    assert len(evidence) >= 2
+    assert max(map(len, evidence)) < 300
+    assert max(len(str(row.reason or "")) for row in values.rows) < 400
 
 
 # Names
 
 
-def test_names_that_are_not_utf8(case: Case) -> None:
+def test_names_that_are_not_utf8(case: Case, rules: Path) -> None:
     """Files with such names are ignored; folders may have such names."""
-    rules = write_valid(case)
     odd = os.fsencode(case.root) + b"/side \xff\xfe"
     os.rename(case.target, odd)
     with open(odd + b"/Op.\xff.1.3.1671234567890123", "wb") as file:
@@ -248,8 +220,7 @@ def test_names_that_are_not_utf8(case: Case) -> None:
     assert_measured(result.row("a:output:0"), TARGET, GOLDEN)
 
 
-def test_unreadable_file_in_a_folder_with_a_name_that_is_not_utf8(case: Case) -> None:
-    rules = write_valid(case)
+def test_unreadable_file_in_a_folder_with_a_name_that_is_not_utf8(case: Case, rules: Path) -> None:
     emptied(case.target)
     case.add(case.target, f"Op.a.1.3.{TIME}", b"\xff" * 40)
     os.rename(case.target, os.fsencode(case.root) + b"/\xff")
@@ -258,8 +229,7 @@ def test_unreadable_file_in_a_folder_with_a_name_that_is_not_utf8(case: Case) ->
 
 
 @pytest.mark.parametrize("name", ["a b", "ä (1)", "-x", "=x", "a'b\"c"])
-def test_paths_with_blanks_and_signs(case: Case, name: str) -> None:
-    rules = write_valid(case)
+def test_paths_with_blanks_and_signs(case: Case, rules: Path, name: str) -> None:
     os.rename(case.target, case.root / name)
     case.target = case.root / name
     case.out = case.root / f"out {name}"
@@ -272,8 +242,7 @@ def test_paths_with_blanks_and_signs(case: Case, name: str) -> None:
 
 
 @pytest.mark.parametrize("below", [False, True], ids=["a file", "below a file"])
-def test_an_output_path_that_is_a_file(case: Case, below: bool) -> None:
-    rules = write_valid(case)
+def test_an_output_path_that_is_a_file(case: Case, rules: Path, below: bool) -> None:
     (case.root / "taken").write_text("mine")
     case.out = case.root / "taken" / "more" if below else case.root / "taken"
     expected = case.refused("-fr", rules)
@@ -290,27 +259,25 @@ def raiser(number: int) -> Callable[..., None]:
 
 @pytest.mark.parametrize("call", ["replace", "link"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO], ids=["disk full", "quota", "broken disk"])
-def test_full_disk_leaves_no_partial_files(case: Case, number: int, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = write_valid(case)
+def test_full_disk_leaves_no_partial_files(
+    case: Case, rules: Path, number: int, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, call, raiser(number))
     assert os.strerror(number) in case.refused("-fr", rules)
 
 
-def test_an_output_folder_that_cannot_be_made(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = write_valid(case)
+def test_an_output_folder_that_cannot_be_made(case: Case, rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "mkdir", raiser(errno.EROFS))
     assert "Read-only file system" in case.refused("-fr", rules)
 
 
-def test_results_are_never_overwritten(case: Case) -> None:
-    rules = write_valid(case)
+def test_results_are_never_overwritten(case: Case, rules: Path) -> None:
     texts = [case.compared("-fr", rules).path.read_bytes() for _ in range(3)]
     assert len(case.results()) == 3
     assert len(set(texts)) == 1
 
 
-def test_the_input_is_not_changed(case: Case) -> None:
-    rules = write_valid(case)
+def test_the_input_is_not_changed(case: Case, rules: Path) -> None:
     paths = [rules, *case.target.iterdir(), *case.golden.iterdir()]
     before = [(path, path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
     case.compared("-fr", rules)
@@ -319,9 +286,7 @@ def test_the_input_is_not_changed(case: Case) -> None:
 
 
 def test_two_files_instead_of_directories(case: Case) -> None:
-    write_valid(case)
-    (target,) = case.target.iterdir()
-    (golden,) = case.golden.iterdir()
-    outcome = run(case.capsys, "compare", target, golden, "-o", case.out)
+    case.one(TARGET, GOLDEN)
+    outcome = run(case.capsys, "compare", *case.target.iterdir(), *case.golden.iterdir(), "-o", case.out)
     assert outcome.code == 3
     assert "not a directory" in outcome.err

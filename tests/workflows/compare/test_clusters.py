@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,11 @@ import pytest
 import opdiff
 from cluster_processes import ClusterProcesses, running_cluster
 from command_line import COMMAND, run
-from made_dumps import Case, numbers, perturbed, read_result, rule, tables
+from made_dumps import Case, numbers, read_result, tables
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.workflows.compare.finished_chunks import FOLDER
+from workflows.compare.many_operators import wait_until, write_slow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,40 +98,14 @@ def test_graph_dumps_that_one_host_can_read(
     assert not any(b"cannot open" in table for table in found.values())
 
 
-SLOW = """
-import pathlib, time
-def compare(my, golden, args):
-    pathlib.Path({mark!r}).touch()
-    time.sleep(0.02)
-    return "1", ""
-"""
-
-
-def write_slow(case: Case, count: int) -> tuple[Path, list[str]]:
-    """Write a comparison with a metric that takes a while; return its mark and its command."""
-    golden = numbers(4, 6)
-    for number in range(count):
-        case.npu(f"op{number}", perturbed(golden))
-        case.npy(f"op{number}", golden)
-    rules = case.rules(*(rule(f"op{number}") for number in range(count)))
-    script, mark = case.root / "own" / "algorithm" / "alg_Own.py", case.root / "mark"
-    script.parent.mkdir(parents=True)
-    script.write_text(SLOW.format(mark=str(mark)))
-    words = ["compare", case.target, case.golden, "-fr", rules, "-c", script.parent.parent, "-o", case.out]
-    return mark, [*COMMAND, *map(str, words)]
-
-
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def command_of(case: Case, *options: object) -> list[str]:
+    return [*COMMAND, *map(str, ("compare", case.target, case.golden, *options, "-o", case.out))]
 
 
 def test_killed_worker_costs_no_row(processes: ClusterProcesses, case: Case) -> None:
-    mark, command = write_slow(case, 150)
-    running = subprocess.Popen([*command, "--cluster", processes.address], stderr=subprocess.PIPE)
-    wait_for(mark)
+    mark, options = write_slow(case, 150, seconds=0.02)
+    running = subprocess.Popen(command_of(case, *options, "--cluster", processes.address), stderr=subprocess.PIPE)
+    wait_until(mark.exists)
     processes.kill("w1")
     _, err = running.communicate(timeout=60)
     processes.add_workers("w1")
@@ -143,9 +117,10 @@ def test_killed_worker_costs_no_row(processes: ClusterProcesses, case: Case) -> 
 
 
 def test_interrupt_of_local_workers(case: Case) -> None:
-    mark, command = write_slow(case, 400)
-    running = subprocess.Popen([*command, "--cluster", "local:2"], stderr=subprocess.PIPE, start_new_session=True)
-    wait_for(mark)
+    mark, options = write_slow(case, 400, seconds=0.02)
+    command = command_of(case, *options, "--cluster", "local:2")
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
+    wait_until(mark.exists)
     os.killpg(running.pid, signal.SIGINT)
     _, err = running.communicate(timeout=30)
     assert running.returncode == 130, err.decode()
@@ -168,16 +143,17 @@ def test_contradictory_options(case: Case, words: tuple[str, ...], message: str)
 
 
 def test_killed_client_is_continued(processes: ClusterProcesses, case: Case) -> None:
-    golden = numbers(2)
     for number in range(2500):
-        case.npu(f"op{number}", golden)
-    words = [*COMMAND, "compare", *map(str, (case.target, case.target, "-o", case.out, "--no-html"))]
+        case.npu(f"op{number}", numbers(2))
+    case.golden = case.target
+    words = command_of(case, "--no-html")
     subprocess.run(words, check=True, capture_output=True)
     (plain,) = case.results()
-    client = subprocess.Popen([*words, "--resume", "--cluster", processes.address], stdout=subprocess.DEVNULL)
-    wait_for(case.out / FOLDER)
+    words += ["--resume", "--cluster", processes.address]
+    client = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    wait_until((case.out / FOLDER).exists)
     client.kill()
     client.wait()
-    subprocess.run([*words, "--resume", "--cluster", processes.address], check=True, capture_output=True)
+    subprocess.run(words, check=True, capture_output=True)
     (resumed,) = set(case.results()) - {plain}
     assert resumed.read_bytes() == plain.read_bytes()

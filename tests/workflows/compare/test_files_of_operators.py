@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from dump_files import TIME, hashed_name, mapping_csv, tensor
+from graph_dumps import saved
 from made_dumps import Case, assert_measured, describe, numbers, perturbed, rule
 from opdiff.sample.container import EncodedDump, standard_dump
-from opdiff.sample.names import DumpName, golden_name
-from sliced_dumps import Cuts, automatic_slices, manual_slices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from opdiff.core.codes import AnyArray
-    from sliced_dumps import SliceFile
+from opdiff.sample.names import DumpName, Task, golden_name
+from sliced_dumps import Cuts, SliceFile, automatic_slices, manual_slices
 
 A, B, C = (numbers(4, 6, seed=seed) for seed in range(3))
 X, Y, Z = (perturbed(golden, seed=seed) for seed, golden in enumerate((A, B, C)))
 
 
-def slices_of(name: DumpName, dump: EncodedDump, cuts: Cuts, *, automatic: bool) -> tuple[SliceFile, ...]:
-    return (automatic_slices if automatic else manual_slices)(name, dump, cuts)
+Slice = Callable[[DumpName, EncodedDump, Cuts], tuple[SliceFile, ...]]
+SLICES = pytest.mark.parametrize("cut", [automatic_slices, manual_slices], ids=["automatic", "manual"])
 
 
-@pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "manual"])
+@SLICES
 @pytest.mark.parametrize("parts", [2, 3])
-def test_ffts_slices_are_joined(case: Case, parts: int, automatic: bool) -> None:
+def test_ffts_slices_are_joined(case: Case, parts: int, cut: Slice) -> None:
     case.npy("conv", A)
     dump = EncodedDump(outputs=(tensor(X),), op_name="conv")
     name = DumpName("Conv2D", "conv", 4, 3, TIME)
-    for part in slices_of(name, dump, Cuts(((1, parts),)), automatic=automatic):
+    for part in cut(name, dump, Cuts(((1, parts),))):
         case.add(case.target, part.name, part.content)
     result = case.compared("-fr", case.rules(rule("conv", outputs=(describe("conv", 0),))))
     row = result.row("conv:output:0")
@@ -43,12 +37,11 @@ def test_ffts_slices_are_joined(case: Case, parts: int, automatic: bool) -> None
     assert_measured(row, X, A)
 
 
-@pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "manual"])
-def test_operator_with_a_missing_slice_is_not_compared(case: Case, automatic: bool) -> None:
+@SLICES
+def test_operator_with_a_missing_slice_is_not_compared(case: Case, cut: Slice) -> None:
     case.npy("conv", A)
     dump = EncodedDump(outputs=(tensor(X),), op_name="conv")
-    files = slices_of(DumpName("Conv2D", "conv", 4, 3, TIME), dump, Cuts(((1, 3),)), automatic=automatic)
-    for part in files[:-1]:
+    for part in cut(DumpName("Conv2D", "conv", 4, 3, TIME), dump, Cuts(((1, 3),)))[:-1]:
         case.add(case.target, part.name, part.content)
     result = case.compared("-fr", case.rules(rule("conv", outputs=(describe("conv", 0),))), code=3)
     assert "2 of 3 slices are present" in result.of("conv")["CompareFailReason"]
@@ -71,7 +64,7 @@ def test_hashed_long_names_on_both_sides(case: Case) -> None:
     golden = golden_name(long, 0, TIME)
     for folder, name, content in (
         (case.target, target, standard_dump(EncodedDump(outputs=(tensor(X),)))),
-        (case.golden, golden, _npy(case, A)),
+        (case.golden, golden, saved(A)),
     ):
         hashed = hashed_name(str(folder), name)
         case.add(folder, hashed, content)
@@ -81,18 +74,11 @@ def test_hashed_long_names_on_both_sides(case: Case) -> None:
     assert_measured(result.row("b:output:0"), Y, B)
 
 
-def _npy(case: Case, array: AnyArray) -> bytes:
-    np.save(case.root / "array.npy", array)
-    return (case.root / "array.npy").read_bytes()
-
-
 def short(time: int) -> str:
     return str(DumpName("Op", "a", 9, 3, time))
 
 
 def with_task(time: int) -> str:
-    from opdiff.sample.names import Task
-
     return str(replace(DumpName("Op", "a", 9, 3, time), task=Task(0, 1, 2, 0)))
 
 

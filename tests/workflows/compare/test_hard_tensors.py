@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from dump_files import TIME, tensor
+from graph_dumps import saved
 from made_dumps import DOCUMENTED, Case, assert_measured, describe, numbers, perturbed, rule
 from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, EncodedTensor, standard_dump
@@ -21,10 +21,13 @@ GOOD = numbers(4, 6)
 OTHER = perturbed(GOOD)
 
 
-def npy(array: AnyArray, *, pickled: bool = False) -> bytes:
-    buffer = BytesIO()
-    np.save(buffer, array, allow_pickle=pickled)
-    return buffer.getvalue()
+def compared_row(case: Case, target: EncodedTensor | AnyArray, golden: AnyArray, **description: Any) -> dict[str, str]:
+    """Compare two tensors, and return their row."""
+    return case.compared("-fr", case.one(target, golden, **description)).row("a:output:0")
+
+
+def write_golden(case: Case, kind: str, name: str, array: AnyArray) -> None:
+    (case.npy if kind == "npy" else case.npu_golden)(name, array)
 
 
 def not_measured(row: dict[str, str]) -> bool:
@@ -59,7 +62,7 @@ def test_corrupt_target_file_is_not_reported_as_missing(
     case.npu("good", OTHER)
     case.add(case.target, str(DumpName("Op", "bad", 9, 3, TIME)), content)
     for name in ("good", "bad"):
-        (case.npy if golden_kind == "npy" else case.npu_golden)(name, GOOD)
+        write_golden(case, golden_kind, name, GOOD)
     words = ("-fr", case.rules(rule("bad"), rule("good"))) if golden_kind == "npy" else ()
     result = case.compared(*words)
     assert_measured(result.row("good:output:0"), OTHER, GOOD)
@@ -73,13 +76,13 @@ def test_corrupt_target_file_is_not_reported_as_missing(
     ("content", "message"),
     [
         pytest.param(b"", "cannot be read", id="empty file"),
-        pytest.param(npy(GOOD)[:-3], "cannot be read", id="cut short"),
-        pytest.param(npy(GOOD)[:30], "cannot be read", id="cut in the header"),
+        pytest.param(saved(GOOD)[:-3], "cannot be read", id="cut short"),
+        pytest.param(saved(GOOD)[:30], "cannot be read", id="cut in the header"),
         pytest.param(b"nonsense" * 20, "cannot be read", id="nonsense"),
-        pytest.param(npy(np.array([{}, None], dtype=object), pickled=True), "object", id="objects"),
-        pytest.param(npy(np.array(["a", "b"])), "cannot be read", id="texts"),
-        pytest.param(npy(np.zeros(3, dtype=[("x", "f4")])), "cannot be read", id="records"),
-        pytest.param(npy(np.zeros(24, dtype="M8[s]")), "cannot be read", id="dates"),
+        pytest.param(saved(np.array([{}, None], dtype=object)), "object", id="objects"),
+        pytest.param(saved(np.array(["a", "b"])), "cannot be read", id="texts"),
+        pytest.param(saved(np.zeros(3, dtype=[("x", "f4")])), "cannot be read", id="records"),
+        pytest.param(saved(np.zeros(24, dtype="M8[s]")), "cannot be read", id="dates"),
     ],
 )
 def test_bad_golden_file_costs_only_its_row(case: Case, content: bytes, message: str) -> None:
@@ -116,7 +119,7 @@ def test_bad_output_does_not_affect_others(case: Case) -> None:
 
 
 def test_bad_output_of_an_array_target_does_not_affect_others(case: Case) -> None:
-    case.add(case.target, golden_name("a", 0, TIME), npy(OTHER))
+    case.add(case.target, golden_name("a", 0, TIME), saved(OTHER))
     case.add(case.target, golden_name("a", 1, TIME), b"nonsense" * 20)
     case.npy("a", GOOD, GOOD)
     rules = case.rules(rule("a", outputs=(describe("a", 0), describe("a", 1))))
@@ -173,9 +176,9 @@ def test_tensors_of_different_sizes_are_not_compared(
     theirs = numbers(*golden)
     ours = np.resize(theirs, target)
     case.npu("a", ours)
-    (case.npy if golden_kind == "npy" else case.npu_golden)("a", theirs)
     case.npu("good", OTHER)
-    (case.npy if golden_kind == "npy" else case.npu_golden)("good", GOOD)
+    write_golden(case, golden_kind, "a", theirs)
+    write_golden(case, golden_kind, "good", GOOD)
     words = ("-fr", case.rules(rule("a"), rule("good"))) if golden_kind == "npy" else ()
     result = case.compared(*words)
     row = result.row("a:output:0")
@@ -207,8 +210,7 @@ def test_layouts_are_converted_to_that_of_the_golden(
 ) -> None:
     values = numbers(*shape)
     golden = values if order is None else values.transpose(order)
-    rules = case.one(tensor(values, dtypes.FLOAT16, layout), golden, layout=declared)
-    row = case.compared("-fr", rules).row("a:output:0")
+    row = compared_row(case, tensor(values, dtypes.FLOAT16, layout), golden, layout=declared)
     assert (row["Equal"], row["Elements"]) == ("YES", str(values.size)), row
     assert row["Shape"] == str(list(golden.shape)).replace(" ", "")
     assert row["DataType"] == "float16"
@@ -228,8 +230,7 @@ def test_two_devices_with_different_layouts(case: Case, other: str) -> None:
 
 def test_integers_are_compared_as_integers(case: Case) -> None:
     golden = np.array([1 << 60, -(1 << 60), 7])
-    rules = case.one(tensor(golden + np.array([1, 0, 0]), dtypes.INT64), golden)
-    row = case.compared("-fr", rules).row("a:output:0")
+    row = compared_row(case, tensor(golden + np.array([1, 0, 0]), dtypes.INT64), golden)
     assert row["MaxAbsoluteError"] == "1"
     assert row["Equal"] == "NO"
     assert (row["WorstTarget"], row["WorstGolden"]) == (str((1 << 60) + 1), str(1 << 60))
@@ -238,35 +239,30 @@ def test_integers_are_compared_as_integers(case: Case) -> None:
 
 def test_float64_keeps_its_digits_and_its_range(case: Case) -> None:
     golden = np.array([1e300, 1.0, -2.0])
-    rules = case.one(tensor(golden * np.array([1, 1 + 1e-12, 1]), dtypes.FLOAT64), golden)
-    row = case.compared("-fr", rules).row("a:output:0")
+    row = compared_row(case, tensor(golden * np.array([1, 1 + 1e-12, 1]), dtypes.FLOAT64), golden)
     assert float(row["MaxAbsoluteError"]) == pytest.approx(1e-12, rel=1e-3)
     assert float(row["CosineSimilarity"]) == 1
     assert row["Equal"] == "NO"
 
 
-def test_golden_of_zeros_does_not_pass(case: Case) -> None:
-    rules = case.one(GOOD, np.zeros_like(GOOD))
-    row = case.compared("-fr", rules).row("a:output:0")
-    assert row["CosineSimilarity"] == "NaN"
-    assert "all data of the golden is zero" in row["CompareFailReason"]
-    for name in ("RelativeEuclideanDistance", "AccumulatedRelativeError", "MaxRelativeError", "MeanRelativeError"):
-        assert row[name] == "inf", name
-    assert float(row["MaxAbsoluteError"]) == np.abs(GOOD).max()
-
-
-def test_target_of_zeros_is_reported(case: Case) -> None:
-    rules = case.one(np.zeros_like(GOOD), GOOD)
-    row = case.compared("-fr", rules).row("a:output:0")
-    assert row["CosineSimilarity"] == "NaN"
-    assert "all data of the target is zero" in row["CompareFailReason"]
-    assert float(row["RelativeEuclideanDistance"]) == 1
-
-
-def test_zeros_on_both_sides_are_equal(case: Case) -> None:
-    rules = case.one(np.zeros_like(GOOD), np.zeros_like(GOOD))
-    row = case.compared("-fr", rules).row("a:output:0")
-    assert (float(row["CosineSimilarity"]), row["Equal"]) == (1, "YES")
+@pytest.mark.parametrize(
+    ("target", "golden", "cosine", "distance", "reason"),
+    [
+        pytest.param(GOOD, 0 * GOOD, "NaN", "inf", "all data of the golden is zero", id="golden"),
+        pytest.param(0 * GOOD, GOOD, "NaN", "1.000000", "all data of the target is zero", id="target"),
+        pytest.param(0 * GOOD, 0 * GOOD, "1.000000", "0.000000", "", id="both"),
+    ],
+)
+def test_zeros_are_equal_only_to_zeros(
+    case: Case, target: AnyArray, golden: AnyArray, cosine: str, distance: str, reason: str
+) -> None:
+    row = compared_row(case, target, golden)
+    assert (row["CosineSimilarity"], row["RelativeEuclideanDistance"]) == (cosine, distance)
+    assert row["Equal"] == ("NO" if reason else "YES")
+    assert reason in row["CompareFailReason"]
+    assert float(row["MaxAbsoluteError"]) == np.abs(target - golden).max()
+    if distance == "inf":
+        assert {row[f"{name}RelativeError"] for name in ("Accumulated", "Max", "Mean")} == {"inf"}
 
 
 def test_nan_and_infinities_are_counted_and_located(case: Case) -> None:
@@ -275,8 +271,7 @@ def test_nan_and_infinities_are_counted_and_located(case: Case) -> None:
     ours[2, 0] = np.inf
     ours[3, 5] = theirs[3, 5] = -np.inf
     theirs[3, 1] = np.nan
-    rules = case.one(ours, theirs)
-    row = case.compared("-fr", rules).row("a:output:0")
+    row = compared_row(case, ours, theirs)
     assert row["CosineSimilarity"] == "NaN"
     counts = ("TargetNaN", "TargetInf", "GoldenNaN", "GoldenInf", "SpecialMismatch", "FiniteElements")
     assert [row[name] for name in counts] == ["1", "2", "1", "1", "3", "20"]
@@ -290,7 +285,7 @@ def test_nan_and_infinities_are_counted_and_located(case: Case) -> None:
 def test_equal_infinities_are_equal(case: Case) -> None:
     values = GOOD.copy()
     values[0, 0] = np.inf
-    row = case.compared("-fr", case.one(values, values)).row("a:output:0")
+    row = compared_row(case, values, values)
     assert (row["Equal"], row["SpecialMismatch"], float(row["FiniteCosine"])) == ("YES", "0", 1)
 
 
@@ -319,8 +314,7 @@ def test_overflow(case: Case, values: list[float], dtype: dtypes.DType, overflow
 
 
 def test_empty_tensor_is_reported(case: Case) -> None:
-    rules = case.one(np.zeros((2, 0), np.float32), np.zeros((2, 0), np.float32))
-    row = case.compared("-fr", rules).row("a:output:0")
+    row = compared_row(case, np.zeros((2, 0), np.float32), np.zeros((2, 0), np.float32))
     assert (row["Shape"], row["Elements"], row["CosineSimilarity"]) == ("[2,0]", "0", "NaN")
     assert row["CompareFailReason"] == "the tensor has no elements, there is nothing to measure"
 
@@ -328,7 +322,7 @@ def test_empty_tensor_is_reported(case: Case) -> None:
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)], ids=str)
 def test_scalars_are_reported(case: Case, shape: tuple[int, ...]) -> None:
     golden = np.full(shape, 2.0, np.float32)
-    row = case.compared("-fr", case.one(golden * 1.5, golden)).row("a:output:0")
+    row = compared_row(case, golden * 1.5, golden)
     assert row["CompareFailReason"] == "this tensor is scalar."
     assert (float(row["CosineSimilarity"]), float(row["MaxAbsoluteError"])) == (1, 1)
 
@@ -336,7 +330,7 @@ def test_scalars_are_reported(case: Case, shape: tuple[int, ...]) -> None:
 def test_bool_tensors_are_measured(case: Case) -> None:
     golden = np.array([True, False, True, True])
     target = np.array([True, True, True, False])
-    row = case.compared("-fr", case.one(tensor(target, dtypes.BOOL), golden)).row("a:output:0")
+    row = compared_row(case, tensor(target, dtypes.BOOL), golden)
     assert (row["DataType"], row["DataType#2"]) == ("bool", "bool")
     assert_measured(row, target, golden)
     assert row["Equal"] == "NO"
@@ -345,7 +339,7 @@ def test_bool_tensors_are_measured(case: Case) -> None:
 @pytest.mark.parametrize("dtype", [dtypes.BFLOAT16, dtypes.FLOAT16, dtypes.FLOAT64, dtypes.INT8, dtypes.UINT8])
 def test_element_types_are_those_of_the_dump(case: Case, dtype: dtypes.DType) -> None:
     golden = np.array([1.0, 2.0, 3.0, 64.0], np.float32)
-    row = case.compared("-fr", case.one(tensor(golden, dtype), golden)).row("a:output:0")
+    row = compared_row(case, tensor(golden, dtype), golden)
     assert (row["DataType"], row["DataType#2"], row["Equal"]) == (dtype.name, "float32", "YES")
 
 
@@ -381,9 +375,7 @@ def test_the_table_is_written_when_nothing_could_be_judged(case: Case, monkeypat
         raise ZeroDivisionError
 
     monkeypatch.setattr("opdiff.judge.comparison_judgement.build_network", fail)
-    case.npu("a", GOOD)
-    case.npy("a", GOOD)
-    row = case.compared("-fr", case.rules(rule("a")), code=70).of("a")
+    row = case.compared("-fr", case.one(GOOD, GOOD), code=70).of("a")
     assert row["Equal"] == "YES"
     assert row["Level"] == "not comparable"
 
@@ -391,7 +383,4 @@ def test_the_table_is_written_when_nothing_could_be_judged(case: Case, monkeypat
 @pytest.mark.parametrize("scale", [1e160, 1e300, 1e-160, 1e-307])
 def test_an_error_of_any_magnitude_is_measured_and_judged(case: Case, scale: float) -> None:
     target = GOOD.astype(np.float64)
-    case.npu("a", tensor(target, dtypes.FLOAT64))
-    case.npy("a", target * scale)
-    row = case.compared("-fr", case.rules(rule("a"))).of("a")
-    assert row["Level"] == "wrong"
+    assert compared_row(case, tensor(target, dtypes.FLOAT64), target * scale)["Level"] == "wrong"

@@ -15,10 +15,11 @@ import pytest
 
 from cluster_processes import HOSTS, ClusterProcesses
 from command_line import run
-from made_dumps import Case, numbers, perturbed, read_result, rule
+from made_dumps import Case, read_result
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.workflows.compare.finished_chunks import FOLDER
+from workflows.compare.many_operators import GOLDEN, write_many
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,11 +84,7 @@ def test_rows_of_a_host_that_dies_have_the_reason(
 ) -> None:
     """Another host has its own rows still."""
     monkeypatch.setattr("opdiff.run.workers._MAX_SECONDS_WITHOUT_WORKERS", 1.0)
-    golden = numbers(4, 6)
-    for number in range(5):
-        case.npu(f"op{number}", perturbed(golden))
-        case.npy(f"op{number}", golden)
-    rules = case.rules(*(rule(f"op{number}") for number in range(5)))
+    rules = write_many(case, 5)
     target, kept = on_host(processes, "npu-3", case.target), case.golden
     command = ["compare", target, kept, "-fr", rules, "-o", case.out, "--no-html", "--cluster", processes.address]
     monkeypatch.setattr("opdiff.workflows.compare.pipeline.align_and_measure", killing(processes, "npu-3"))
@@ -114,15 +111,13 @@ def test_saved_units_are_measured_again_if_a_file_on_a_host_changed(
     processes: ClusterProcesses, case: Case, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opdiff.workflows.compare.finished_chunks.remove_chunks", lambda _folder: None)
-    golden = numbers(4, 6)
-    case.npu("op", perturbed(golden))
-    case.npy("op", golden)
+    rules = write_many(case, 1)
     sides = on_host(processes, "npu-1", case.target), on_host(processes, "npu-2", case.golden)
-    words = "compare", *sides, "-m", "offline_data", "-fr", case.rules(rule("op")), "-o", case.out, "--no-html"
+    words = "compare", *sides, "-m", "offline_data", "-fr", rules, "-o", case.out, "--no-html"
     counts = []
     for value in (1, 1, 2):
         (path,) = (processes.folder_of("npu-2") / case.golden.parent.name / case.golden.name).iterdir()
-        np.save(path, golden * value)
+        np.save(path, GOLDEN * value)
         os.utime(path, ns=(value, value))
         outcome = run(capsys, *words, "--resume", "--cluster", processes.address)
         assert outcome.code == 0, outcome

@@ -38,12 +38,13 @@ def test_the_saved_form_lists_the_files_of_its_run(case: Case) -> None:
 def test_a_folder_with_a_table_of_no_complete_run_is_refused(case: Case, command: str, name: str) -> None:
     case.compared("-fr", case.one(numbers(2, 3), numbers(2, 3)))
     (saved,) = case.out.glob("result*.json")
-    assert run(case.capsys, command, *[case.out] * (2 if command == "diff" else 1)).code == 0
+    count = 2 if command == "diff" else 1
+    assert run(case.capsys, command, *[case.out] * count).code == 0
     (case.out / name).write_text("Index\n")
-    outcome = run(case.capsys, command, *[case.out] * (2 if command == "diff" else 1))
+    outcome = run(case.capsys, command, *[case.out] * count)
     assert outcome.code == 3
     assert f"{name} is of a run that did not end" in outcome.err
-    assert run(case.capsys, command, *[saved] * (2 if command == "diff" else 1)).code == 0
+    assert run(case.capsys, command, *[saved] * count).code == 0
 
 
 def test_the_table_exists_even_if_a_report_fails(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

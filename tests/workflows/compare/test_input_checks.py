@@ -150,12 +150,24 @@ def graphs(tmp_path: Path) -> GraphSample:
     return write_graph_sample(str(tmp_path / "graphs"), ranks=1, tokens=1)
 
 
-def root_of(graphs: GraphSample) -> Path:
-    return Path(graphs.target).parents[1]
+class Compare:
+    """Comparisons of graphs, without a page."""
+
+    def __init__(self, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._out, self._capsys = out, capsys
+
+    def __call__(self, target: object, golden: object, mode: str = "") -> Outcome:
+        words = ("-m", mode) if mode else ()
+        return run(self._capsys, "compare", target, golden, *words, "-o", self._out, "--no-html")
+
+    def follow(self, told: str) -> Outcome:
+        """Run the command that a message has."""
+        return follow(self._capsys, told, self._out)
 
 
-def compare_graphs(capsys: pytest.CaptureFixture[str], target: object, golden: object, *more: object) -> Outcome:
-    return run(capsys, "compare", target, golden, *more, "--no-html")
+@pytest.fixture
+def compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Compare:
+    return Compare(tmp_path / "out", capsys)
 
 
 @pytest.mark.parametrize(
@@ -168,83 +180,70 @@ def compare_graphs(capsys: pytest.CaptureFixture[str], target: object, golden: o
         (".", "fx", "there are several dumps here; give one of them: "),
     ],
 )
-def test_directories_of_graph_mode(
-    graphs: GraphSample, target: str, golden: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = root_of(graphs)
-    done = compare_graphs(capsys, root / target, root / golden, "-m", "torchair", "-o", root / "out")
+def test_directories_of_graph_mode(graphs: GraphSample, target: str, golden: str, told: str, compare: Compare) -> None:
+    root = Path(graphs.target).parents[1]
+    done = compare(root / target, root / golden, "torchair")
     assert done.code == 3
     assert told in done.err
     if "opdiff compare" in done.err:
-        follow(capsys, done.err, root / "out")
+        compare.follow(done.err)
 
 
-def test_a_golden_directory_above_both_dumps(
-    graphs: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_golden_directory_above_both_dumps(graphs: GraphSample, tmp_path: Path, compare: Compare) -> None:
     root = tmp_path / "graphs"
     shutil.move(root / "ge_off", tmp_path / "ge_off")
-    done = compare_graphs(capsys, graphs.target, root, "-m", "torchair", "-o", tmp_path / "out")
+    done = compare(graphs.target, root, "torchair")
     assert done.code == 3
     assert "the golden directory contains the dump of the target" in done.err
-    assert "GE with fusion on against FX" in follow(capsys, done.err, tmp_path / "out").out
-    ambiguous = compare_graphs(capsys, tmp_path / "ge_off", root, "-m", "torchair", "-o", tmp_path / "out")
+    assert "GE with fusion on against FX" in compare.follow(done.err).out
+    ambiguous = compare(tmp_path / "ge_off", root, "torchair")
     assert f"give one of them: {graphs.target}, {graphs.golden}" in ambiguous.err
     # The target can only be the dump of the graph engine.
-    assert compare_graphs(capsys, root, graphs.golden, "-m", "torchair", "-o", tmp_path / "out").code == 0
+    assert compare(root, graphs.golden, "torchair").code == 0
 
 
 @pytest.mark.parametrize("copied", [False, True])
 def test_one_dump_of_graph_mode_on_both_sides(
-    graphs: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, copied: bool
+    graphs: GraphSample, tmp_path: Path, compare: Compare, *, copied: bool
 ) -> None:
     golden = shutil.copytree(graphs.target, tmp_path / "copy") if copied else graphs.target
-    done = compare_graphs(capsys, graphs.target, golden, "-o", root_of(graphs) / "out")
-    assert "Warning: target and golden are the same dump: " in done.out
+    assert "Warning: target and golden are the same dump: " in compare(graphs.target, golden).out
 
 
-def test_two_fx_runs_in_one_directory(graphs: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "Warning" not in compare_graphs(capsys, graphs.target, graphs.golden, "-o", tmp_path / "out").out
+def test_two_fx_runs_in_one_directory(graphs: GraphSample, tmp_path: Path, compare: Compare) -> None:
+    assert "Warning" not in compare(graphs.target, graphs.golden).out
     for path in (tmp_path / "graphs" / "fx").rglob("*.npy"):
         stem, time, _ = path.name.rsplit(".", 2)
         shutil.copy(path, path.with_name(f"{stem}.{int(time) + 7_000_000}.npy"))
-    done = compare_graphs(capsys, graphs.target, graphs.golden, "-o", tmp_path / "out")
-    assert "Warning: two FX runs are mixed: " in done.out
+    assert "Warning: two FX runs are mixed: " in compare(graphs.target, graphs.golden).out
 
 
-def test_two_fx_runs_below_one_directory(
-    graphs: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_fx_runs_below_one_directory(graphs: GraphSample, tmp_path: Path, compare: Compare) -> None:
     runs = tmp_path / "runs"
     for name in ("first", "second"):
         shutil.copytree(graphs.golden, runs / name)
-    done = compare_graphs(capsys, graphs.target, runs, "-m", "torchair", "-o", tmp_path / "out")
+    done = compare(graphs.target, runs, "torchair")
     assert done.code == 3
     assert "there are several dumps here; give one of them: " in done.err
     assert {str(runs / "first"), str(runs / "second")} == set(done.err.strip().rpartition(": ")[2].split(", "))
 
 
-def test_the_mode_of_the_other_kind_of_dump(
-    graphs: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = ("-o", tmp_path / "out")
-    for sides in ((graphs.target, graphs.golden), (graphs.target, graphs.fusion_off)):
-        done = compare_graphs(capsys, *sides, "-m", "offline_data", *out)
+def test_the_mode_of_the_other_kind_of_dump(graphs: GraphSample, tmp_path: Path, compare: Compare) -> None:
+    for golden in (graphs.golden, graphs.fusion_off):
+        done = compare(graphs.target, golden, "offline_data")
         assert done.code == 3
         assert "this is a dump of graph mode, which is compared by: " in done.err
-        follow(capsys, done.err, tmp_path / "out")
+        compare.follow(done.err)
     first, second = (write_sample(str(tmp_path / name)) for name in ("first", "second"))
     (Path(second.target) / "Flatten.head_flatten.53.3.1700000100008823").unlink()
-    done = compare_graphs(capsys, first.target, second.target, "-m", "torchair", *out)
+    done = compare(first.target, second.target, "torchair")
     assert done.code == 3
     assert "this is a dump of an offline model, not of graph mode" in done.err
-    follow(capsys, done.err, tmp_path / "out")
-    done = compare_graphs(capsys, first.target, first.golden, "-m", "torchair", *out)
+    compare.follow(done.err)
+    done = compare(first.target, first.golden, "torchair")
     assert "dumps of offline models are compared with -m offline_data" in done.err
 
 
-def test_graph_mode_is_detected_one_folder_above_its_dump(
-    graphs: GraphSample, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = root_of(graphs)
-    assert "GE with fusion on" in compare_graphs(capsys, root / "ge", root / "fx", "-o", root / "out").out
+def test_graph_mode_is_detected_one_folder_above_its_dump(graphs: GraphSample, compare: Compare) -> None:
+    root = Path(graphs.target).parents[1]
+    assert "GE with fusion on" in compare(root / "ge", root / "fx").out

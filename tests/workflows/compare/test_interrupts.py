@@ -6,34 +6,20 @@ import os
 import resource
 import signal
 import subprocess
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from command_line import COMMAND
 from dump_files import TIME
-from made_dumps import Case, assert_measured, numbers, perturbed, read_result, rule
+from made_dumps import Case, assert_measured, perturbed, read_result, rule
 from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, EncodedTensor, iter_standard
 from opdiff.sample.names import DumpName, golden_name
+from workflows.compare.many_operators import GOLDEN, wait_until, write_many, write_metric, write_slow
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-GOLDEN = numbers(4, 6)
-TARGET = perturbed(GOLDEN)
-
-# Custom metrics make a comparison slow, or kill its worker.
-SLOW = """
-import pathlib, time
-def compare(my, golden, args):
-    pathlib.Path({mark!r}).touch()
-    time.sleep(0.1)
-    return "1", ""
-"""
+# A metric that kills its worker.
 DEADLY = """
 import os, signal
 def compare(my, golden, args):
@@ -43,42 +29,11 @@ def compare(my, golden, args):
 """
 
 
-def write_many(case: Case, count: int) -> Path:
-    for number in range(count):
-        case.npu(f"op{number}", TARGET)
-        case.npy(f"op{number}", GOLDEN)
-    return case.rules(*(rule(f"op{number}") for number in range(count)))
-
-
-def write_metric(case: Case, text: str) -> Path:
-    path = case.root / "own" / "algorithm" / "alg_Own.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
-    return case.root / "own"
-
-
 def start(case: Case, *options: object) -> subprocess.Popen[bytes]:
     words = ["compare", case.target, case.golden, "-o", case.out, *options]
     return subprocess.Popen(
         [*COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
-
-
-def wait_for(path: Path) -> None:
-    wait_until(path.exists)
-
-
-def wait_for_mapping(process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Wait until a process has mapped a file of a folder, as it does to measure large tensors."""
-    maps = Path(f"/proc/{process.pid}/maps")
-    wait_until(lambda: str(folder) in maps.read_text())
-
-
-def wait_until(is_reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not is_reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> str:
@@ -90,11 +45,9 @@ def interrupt(process: subprocess.Popen[bytes]) -> str:
 
 @pytest.mark.parametrize("workers", [1, 2], ids=["one worker", "two workers"])
 def test_interrupt(case: Case, workers: int) -> None:
-    rules = write_many(case, 300)
-    mark = case.root / "mark"
-    own = write_metric(case, SLOW.format(mark=str(mark)))
-    process = start(case, "-fr", rules, "-c", own, "-j", workers)
-    wait_for(mark)
+    mark, options = write_slow(case, 300, seconds=0.1)
+    process = start(case, *options, "-j", workers)
+    wait_until(mark.exists)
     message = interrupt(process)
     assert process.returncode == 130, message
     assert "opdiff: interrupted" in message
@@ -118,7 +71,9 @@ def write_sparse(case: Case, count: int, extent: int) -> Path:
 def test_interrupt_with_large_tensors(case: Case) -> None:
     rules = write_sparse(case, 60, 4 << 20)
     process = start(case, "-fr", rules, "-j", 2)
-    wait_for_mapping(process, case.golden)
+    # Large tensors are mapped to be measured.
+    maps = Path(f"/proc/{process.pid}/maps")
+    wait_until(lambda: str(case.golden) in maps.read_text())
     message = interrupt(process)
     assert process.returncode == 130, message
     assert case.leftovers() == []
@@ -126,7 +81,7 @@ def test_interrupt_with_large_tensors(case: Case) -> None:
 
 def test_killed_worker_costs_only_its_row(case: Case) -> None:
     write_many(case, 3)
-    case.npu("victim", TARGET)
+    case.npu("victim", GOLDEN)
     case.npy("victim", GOLDEN)
     rules = case.rules(rule("op0"), rule("victim"), rule("op1"), rule("op2"))
     process = start(case, "-fr", rules, "-c", write_metric(case, DEADLY), "-j", 2)
@@ -136,16 +91,16 @@ def test_killed_worker_costs_only_its_row(case: Case) -> None:
     result = read_result(path)
     assert [row["NPUDump"] for row in result.rows] == ["op0", "victim", "op1", "op2"]
     assert "the worker process died" in result.row("victim:output:0")["CompareFailReason"]
-    for name in ("op0", "op1", "op2"):
-        assert_measured(result.row(f"{name}:output:0"), TARGET, GOLDEN)
-        assert result.row(f"{name}:output:0")["Own"] == "1"
+    for number in range(3):
+        row = result.row(f"op{number}:output:0")
+        assert_measured(row, perturbed(GOLDEN, seed=number), GOLDEN)
+        assert row["Own"] == "1"
 
 
 def test_killed_run_leaves_no_result(case: Case) -> None:
-    rules = write_many(case, 300)
-    mark = case.root / "mark"
-    process = start(case, "-fr", rules, "-c", write_metric(case, SLOW.format(mark=str(mark))), "-j", 2)
-    wait_for(mark)
+    mark, options = write_slow(case, 300, seconds=0.1)
+    process = start(case, *options, "-j", 2)
+    wait_until(mark.exists)
     process.kill()
     process.communicate(timeout=30)
     assert case.results() == []

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 PLACES = "head/topk:output:1"
 
 
+def write(case: Case, *faults: str) -> str:
+    """Write the network as both sides of a case, and return its rule file."""
+    case.target, case.golden = (case.root / "sample" / side for side in ("npu", "golden"))
+    return write_sample(str(case.root / "sample"), faults=faults).rules
+
+
 def compared(case: Case, *faults: str) -> Result:
-    made = write_sample(str(case.root / "sample"), faults=faults)
-    case.target = case.root / "sample" / "npu"
-    case.golden = case.root / "sample" / "golden"
-    return case.compared("-fr", made.rules, "--overflow")
+    return case.compared("-fr", write(case, *faults), "--overflow")
 
 
 def is_bad(row: dict[str, str]) -> bool:
@@ -32,15 +35,11 @@ def is_bad(row: dict[str, str]) -> bool:
     return not cosine >= 0.999 or abs(float(row["NormRatio"]) - 1) > 0.01 or row["OverFlow"] == "YES"
 
 
-def test_without_faults_every_tensor_agrees(case: Case) -> None:
+def test_without_faults_every_tensor_has_a_row_and_agrees(case: Case) -> None:
     result = compared(case)
     measured = [row for row in result.rows if row["Equal"]]
     assert len(measured) > 100
     assert [row["TensorIndex"] for row in measured if is_bad(row)] == []
-
-
-def test_every_tensor_of_the_device_has_a_row(case: Case) -> None:
-    result = compared(case)
     keys = [row["TensorIndex"].replace("/", "_").replace(".", "_") for row in result.rows]
     # The first part of a split operator: its output does not exist in the original model.
     inner = {"merge_hswish_sigmoid"}
@@ -54,13 +53,9 @@ def test_every_tensor_of_the_device_has_a_row(case: Case) -> None:
     }
     assert expected <= set(keys), sorted(expected - set(keys))
     assert len(keys) - keys.count("NaN") == len({key for key in keys if key != "NaN"})
-
-
-def test_only_constants_are_not_compared(case: Case) -> None:
-    result = compared(case)
+    # Only constants are not compared.
     left = [row for row in result.rows if not row["Equal"]]
-    for row in left:
-        assert row["CompareFailReason"], row
+    assert all(row["CompareFailReason"] for row in left)
     tensors = [row["CompareFailReason"] for row in left if row["TensorIndex"] != "NaN"]
     assert tensors
     assert all("dynamic_const" in reason or "no original tensor" in reason for reason in tensors), tensors
@@ -74,9 +69,7 @@ def test_the_first_bad_operator_is_the_faulty_one(case: Case, fault: str) -> Non
 
 
 def test_the_summary_names_the_first_tensor_of_low_accuracy(case: Case) -> None:
-    made = write_sample(str(case.root / "sample"), faults=["permuted"])
-    case.target, case.golden = (case.root / "sample" / side for side in ("npu", "golden"))
-    outcome = case.run("-fr", made.rules, "-v")
+    outcome = case.run("-fr", write(case, "permuted"), "-v")
     assert outcome.code == 0
     (path,) = case.results()
     assert f"result: {path}" in outcome.out

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from made_dumps import DOCUMENTED, assert_measured, describe, numbers, perturbed, rule
-
-if TYPE_CHECKING:
-    from made_dumps import Case
+from dump_files import tensor
+from made_dumps import DOCUMENTED, Case, assert_measured, describe, numbers, perturbed, rule
 
 GOLDEN = numbers(3, 5)
 TARGET = perturbed(GOLDEN)
@@ -95,8 +91,6 @@ def test_the_short_names_of_rule_options(case: Case) -> None:
 
 
 def test_addresses_are_read_from_both_headers(case: Case) -> None:
-    from dump_files import tensor
-
     case.npu("a", tensor([1.0, 2.0], address=4096))
     case.npu_golden("a", tensor([1.0, 2.0], address=8192))
     rules = case.rules(rule("a", outputs=(describe("a", 0),)))
@@ -105,41 +99,17 @@ def test_addresses_are_read_from_both_headers(case: Case) -> None:
         assert (row["Address"], row["Address#2"]) == ("4096", "8192")
 
 
-WANTED = "This comparison takes"
-
-
 @pytest.mark.parametrize(
     ("target", "golden", "given", "code", "why"),
     [
-        ("npu", "npy", "", 2, f"{WANTED} -fr, but no rule file was given: -fr is missing."),
-        ("npu", "npy", "-fr -qfr", 2, f"{WANTED} -fr, but -fr with -qfr was given: -qfr does not apply."),
-        ("npu", "npy", "-fr -cfr", 2, f"{WANTED} -fr, but -fr with -cfr was given: -cfr does not apply."),
-        ("npu", "npy", "-qfr", 2, "-fr is missing; -qfr does not apply."),
-        ("npu-quant", "npy", "", 2, f"{WANTED} -fr or -qfr or -fr with -qfr, but no rule file was given."),
+        ("npu", "npy", "", 2, "This comparison takes -fr, but no rule file was given: -fr is missing."),
+        ("npu", "npy", "-fr -qfr", 2, "takes -fr, but -fr with -qfr was given: -qfr does not apply."),
         ("npu-quant", "npy", "-fr:quant -cfr", 2, "-cfr does not apply."),
-        ("npu-quant", "npy-quant", "", 2, "-fr is missing."),
-        ("npu-quant", "npy-quant", "-fr:quant -qfr", 2, "-qfr does not apply."),
-        (
-            "npu",
-            "npy-quant",
-            "-fr",
-            3,
-            "A target that is not quantized cannot be compared with a quantized golden model.",
-        ),
-        ("npy-quant", "npy", "", 2, f"{WANTED} -qfr, but no rule file was given: -qfr is missing."),
-        ("npy-quant", "npy", "-fr", 2, "-qfr is missing; -fr does not apply."),
         ("npy-quant", "npy", "-qfr -cfr", 2, "-cfr does not apply."),
-        ("npy-quant", "npy-quant", "-qfr", 3, "needs the original model as golden."),
         ("npy-quant", "npu", "-qfr", 3, "The NPU dump must be the target: exchange -tp and -gp."),
-        ("npy", "npy", "", 3, "Arrays can be the target only if they come from a quantized model; give -qfr for that."),
-        ("npy", "npu", "-fr", 3, "exchange -tp and -gp."),
         ("npy", "npy-quant", "-fr", 3, "needs the original model as golden."),
-        ("npu", "npu", "-fr", 2, f"{WANTED} no rule file or -fr with -cfr, but -fr was given."),
-        ("npu", "npu", "-cfr", 2, f"{WANTED} no rule file or -fr with -cfr, but -cfr was given."),
-        ("npu", "npu", "-qfr", 2, "-qfr does not apply."),
         ("npu", "npu", "-fr -cfr -qfr", 2, "-qfr does not apply."),
         ("npu", "npu-quant", "", 3, "only if both are quantized or neither is."),
-        ("npu-quant", "npu", "-fr -cfr", 3, "only if both are quantized or neither is."),
     ],
 )
 def test_rejected(case: Case, target: str, golden: str, given: str, code: int, why: str) -> None:

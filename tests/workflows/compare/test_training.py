@@ -36,20 +36,30 @@ def write_rules(case: Case, **files: tuple[str, Json]) -> Path:
     return case.root / "rules"
 
 
+@pytest.fixture(autouse=True)
+def _golden(case: Case) -> None:
+    case.npy("conv", GOLDEN)
+
+
+def compared(case: Case, **files: tuple[str, Json]) -> str:
+    """Compare with the rules of each graph; return what is printed."""
+    outcome = case.run("-fr", write_rules(case, **files))
+    assert outcome.code == 0, outcome
+    return outcome.out
+
+
 def names(case: Case) -> list[str]:
     return [re.sub(r"_[0-9]{14}(?=[._])", "", path.name) for path in case.results()]
 
 
 def test_every_step_of_every_device_in_numeric_order(case: Case) -> None:
-    case.npy("conv", GOLDEN)
     for device in (1, 0):
         for step in (10, 9, 2):
             write_step(case, step, device=device)
-    outcome = case.run("-fr", write_rules(case, net=("train_7_11", CONV)))
-    assert outcome.code == 0, outcome
+    out = compared(case, net=("train_7_11", CONV))
     expected = [(device, step) for device in (0, 1) for step in (2, 9, 10)]
     assert sorted(names(case)) == sorted(f"{device}_train_7_11_{step}_result.csv" for device, step in expected)
-    printed = re.findall(r"result: .*/([01])_train_7_11_([0-9]+)_result_[0-9]{14}\.csv", outcome.out)
+    printed = re.findall(r"result: .*/([01])_train_7_11_([0-9]+)_result_[0-9]{14}\.csv", out)
     assert [(int(device), int(step)) for device, step in printed] == expected
     for device, step in expected:
         (path,) = case.results(f"{device}_train_7_11_{step}_result_*.csv")
@@ -57,43 +67,35 @@ def test_every_step_of_every_device_in_numeric_order(case: Case) -> None:
 
 
 def test_each_model_uses_the_rules_of_its_graph(case: Case) -> None:
-    case.npy("conv", GOLDEN)
     case.npy("other", numbers(4, 6, seed=5))
     write_step(case, 0, model="train_7_11")
     write_step(case, 0, model="train_7_21")
     renamed = rule("conv", originals=("other",), outputs=(describe("other", 0),))
-    outcome = case.run("-fr", write_rules(case, one=("train_7_11", CONV), two=("train_7_21", renamed)))
-    assert outcome.code == 0, outcome
+    compared(case, one=("train_7_11", CONV), two=("train_7_21", renamed))
     found = {path.name[:12]: read_result(path).row("conv:output:0")["GoldenTensor"] for path in case.results()}
     assert found == {"0_train_7_11": "conv:output:0", "0_train_7_21": "other:output:0"}
 
 
 def test_models_of_the_same_name_and_step_have_separate_results(case: Case) -> None:
-    case.npy("conv", GOLDEN)
     write_step(case, 3, model_id=1)
     write_step(case, 3, model_id=2)
-    outcome = case.run("-fr", write_rules(case, net=("train_7_11", CONV)))
-    assert outcome.code == 0, outcome
+    compared(case, net=("train_7_11", CONV))
     assert len(case.results("0_train_7_11_3_result_*.csv")) == 2
 
 
 def test_rules_of_another_run_are_found_by_the_number_of_the_graph(case: Case) -> None:
-    case.npy("conv", GOLDEN)
     write_step(case, 1, model="train_7_11")
-    outcome = case.run("-fr", write_rules(case, net=("train_6_11", CONV)))
-    assert outcome.code == 0, outcome
-    assert "the rules are for train_6_11, the dumps are from train_7_11" in outcome.out
+    out = compared(case, net=("train_6_11", CONV))
+    assert "the rules are for train_6_11, the dumps are from train_7_11" in out
     assert names(case) == ["0_train_7_11_1_result.csv"]
 
 
 def test_a_model_without_rules_does_not_stop_the_others(case: Case) -> None:
-    case.npy("conv", GOLDEN)
     write_step(case, 1)
     write_step(case, 1, model="unknown")
-    outcome = case.run("-fr", write_rules(case, net=("train_7_11", CONV)))
-    assert outcome.code == 0, outcome
+    out = compared(case, net=("train_7_11", CONV))
     folder = step_folder(case, 1, model="unknown")
-    assert f"{folder}: not compared: no rule file has a graph named unknown or with its graph number" in outcome.out
+    assert f"{folder}: not compared: no rule file has a graph named unknown or with its graph number" in out
     assert names(case) == ["0_train_7_11_1_result.csv"]
 
 
@@ -119,15 +121,13 @@ def arrays(case: Case, folder: Path) -> None:
     ],
 )
 def test_a_bad_step_does_not_stop_the_others(case: Case, spoil: Callable[[Case, Path], None], message: str) -> None:
-    case.npy("conv", GOLDEN)
     write_step(case, 1)
     write_step(case, 3)
     spoil(case, step_folder(case, 2))
-    outcome = case.run("-fr", write_rules(case, net=("train_7_11", CONV)))
-    assert outcome.code == 0, outcome
+    out = compared(case, net=("train_7_11", CONV))
     assert names(case) == ["0_train_7_11_1_result.csv", "0_train_7_11_3_result.csv"]
-    assert f"{step_folder(case, 2)}: not compared: " in outcome.out
-    assert message in outcome.out
+    assert f"{step_folder(case, 2)}: not compared: " in out
+    assert message in out
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,6 @@ def test_a_bad_step_does_not_stop_the_others(case: Case, spoil: Callable[[Case, 
 def test_rejected_options(
     case: Case, files: dict[str, tuple[str, Json]], more: tuple[str, ...], code: int, message: str
 ) -> None:
-    case.npy("conv", GOLDEN)
     write_step(case, 1)
     (case.root / "rules").mkdir()
     words = [word for option in more for word in (option, case.rules(CONV))]
@@ -149,7 +148,6 @@ def test_rejected_options(
 
 
 def test_directory_without_training_folders_is_rejected(case: Case) -> None:
-    case.npy("conv", GOLDEN)
     case.npu("conv", GOLDEN)
     message = case.refused("-fr", write_rules(case, net=("train_7_11", CONV)))
     assert f"{case.root / 'rules'}: this is a directory of rule files, which is for training runs" in message

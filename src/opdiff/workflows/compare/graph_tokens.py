@@ -146,17 +146,12 @@ def read_side(side: TokenSide) -> TokenDump:
     return read_token(side.folders, side.kind)
 
 
-def pair_job(job: TokenJob) -> list[TokenPairs]:
-    """Read and pair the tokens of a job."""
-    return pair_job_by(job, read_side)
-
-
-def pair_job_by(job: TokenJob, read: Callable[[TokenSide], TokenDump]) -> list[TokenPairs]:
-    """Pair the tokens of a job; `read` is called for its sides in order."""
+def pair_job(job: TokenJob, read: Callable[[TokenSide], TokenDump] = read_side) -> list[TokenPairs]:
+    """Read and pair the tokens of a job; `read` is called for its sides in order."""
     return list(_iter_pairs(job, read))
 
 
-def _iter_pairs(job: TokenJob, read: Callable[[TokenSide], TokenDump]) -> Iterator[TokenPairs]:
+def _iter_pairs(job: TokenJob, read: Callable[[TokenSide], TokenDump] = read_side) -> Iterator[TokenPairs]:
     known: set[str] = set()
     names = GraphNames(job.text)
     for unit, target_side, golden_side in job.tokens:
@@ -182,7 +177,7 @@ def measure_tokens(work: TokenWork) -> TokenRows:
     operators: dict[str, DumpedOperator] = {}
     notes: list[Reason] = []
     nbytes = 0
-    for token in until_stopped(_iter_pairs(work.job, read_side)):
+    for token in until_stopped(_iter_pairs(work.job)):
         pairs = in_row_order(token.pairs, measuring.data_mode, counts)
         measured = align_and_measure(pairs, measuring, lambda _done, _total: None)
         units.append(token.unit)

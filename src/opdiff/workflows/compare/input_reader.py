@@ -39,7 +39,7 @@ class InputReader:
 
     def dump(self, path: str, *, with_rules: bool) -> Dump:
         """Return a dump, as `read_dump` does."""
-        return self._at(path, partial(read_dump, with_rules=with_rules), path)
+        return self._read(partial(read_dump, with_rules=with_rules), path)
 
     def golden(self, path: str, names: Collection[str], *, with_rules: bool) -> Dump:
         """Return golden data, as `read_golden` does; arrays under looser names depend on `names`."""
@@ -48,11 +48,11 @@ class InputReader:
         except InputError:
             from opdiff.read.golden_arrays import read_golden
 
-            return self._at(path, partial(read_golden, with_rules=with_rules), path, names)
+            return self._read(partial(read_golden, with_rules=with_rules), path, names)
 
     def tree(self, path: str) -> Tree:
         """Return the files of a directory, as `scan` does."""
-        return self._at(path, scan, path)
+        return self._read(scan, path)
 
     def graph_trees(self, paths: Iterable[str], workers: int) -> Iterator[GraphTree]:
         """Yield the ranks, graphs and tokens of dumps of graph mode; long dumps are listed by so many processes."""
@@ -84,10 +84,9 @@ class InputReader:
 
         return map_processes(measure_tokens, [TokenWork(job, measuring, rows_path) for job in jobs], workers)
 
-    def _at(self, path: str, function: Callable[..., Result], *arguments: object) -> Result:
+    def _read(self, function: Callable[..., Result], path: str, *more: object) -> Result:
         """Return the result of a function for a file or folder."""
-        del path
-        return function(*arguments)
+        return function(path, *more)
 
 
 class SharedReader(InputReader):
@@ -139,7 +138,7 @@ class ClusterReader(InputReader):
     def pair_tokens(self, jobs: Sequence[TokenJob], workers: int) -> Iterator[list[TokenPairs]]:
         """Yield the pairs of tokens of graph mode; tokens of two hosts are paired by this process."""
         del workers
-        from opdiff.workflows.compare.graph_tokens import pair_job, pair_job_by, read_side
+        from opdiff.workflows.compare.graph_tokens import pair_job, read_side
 
         jobs = list(jobs)
         hosts = {host_of(side.folders[0].path) for job in jobs for side in job.sides if side.folders}
@@ -151,11 +150,11 @@ class ClusterReader(InputReader):
         sides = (side for job in jobs for side in job.sides)
         dumps = self._cluster.map(read_side, sides, lambda side: host_of(side.folders[0].path))
         for job in jobs:
-            yield pair_job_by(job, lambda _side: next(dumps))
+            yield pair_job(job, lambda _side: next(dumps))
 
-    def _at(self, path: str, function: Callable[..., Result], *arguments: object) -> Result:
+    def _read(self, function: Callable[..., Result], path: str, *more: object) -> Result:
         host = host_of(path)
-        return self._cluster.call(host, function, arguments) if host else function(*arguments)
+        return self._cluster.call(host, function, (path, *more)) if host else function(path, *more)
 
 
 def _is_unread_dump(dump: Dump | InputError) -> bool:

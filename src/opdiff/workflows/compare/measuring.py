@@ -14,10 +14,9 @@ from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import because
 from opdiff.run import Work, limit_workers, run, usable_cores
 from opdiff.workflows.cluster import is_unread
-from opdiff.workflows.compare.batch import measure_batch
+from opdiff.workflows.compare.batch import is_remote_pair, measure_batch
 from opdiff.workflows.compare.job import Job, JobOutcome, MeasureOptions, data_mode, died, failed, measure_job
 from opdiff.workflows.compare.kept_pairs import kept_pairs
-from opdiff.workflows.compare.tensor_payloads import is_remote_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

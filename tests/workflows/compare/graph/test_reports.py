@@ -126,14 +126,6 @@ def test_rows_not_compared_have_reasons(case: GraphCase) -> None:
         assert reasons[row].startswith(reason)
 
 
-def test_two_empty_tensors_are_equal(case: GraphCase) -> None:
-    case.one(floats([]), floats([]))
-    case.run()
-    page = shown(case.out)
-    assert page.column("rows", "level") == [0]
-    assert page.block_texts("rows", "why") == ["both tensors are empty"]
-
-
 def test_without_a_graph_text_there_is_no_network(tmp_path: Path, capsys: Capture) -> None:
     made = write_graph_sample(str(tmp_path / "sample"), ranks=1, tokens=1)
     for root in (made.target, made.fusion_off):
