@@ -20,7 +20,11 @@ namespace opdiff {
 namespace {
 
 // Pairs up to this size are read and measured by one thread; larger ones are mapped and measured by all threads.
-constexpr int64_t kMaxSmallPair = int64_t{4} << 20;
+constexpr int64_t kMaxSmallPair = int64_t{2} << 20;
+
+// Mapped pairs up to this multiple of the resident limit stay in memory for both passes. Loading their pages again takes
+// longer than reading them.
+constexpr int64_t kWholePairFactor = 4;
 
 // Ratio of pages loaded to elements used if elements are scattered over a file.
 constexpr int64_t kScatterFactor = 16;
@@ -123,7 +127,8 @@ private:
                 parts_.pop_front();
                 return true;
             }
-            if (next_large_ < large_.size() && open_ < 2) {
+            // A second large pair takes more memory. It is needed only if nothing else keeps the threads busy.
+            if (next_large_ < large_.size() && open_ < (next_small_ < small_.size() ? 1 : 2)) {
                 start(large_[next_large_++], lock);
                 continue;
             }
@@ -265,8 +270,10 @@ private:
             next_pass(part.task);
     }
 
-    // Keeps the resident memory of a pair below the limit.
+    // Keeps the resident memory of a very large pair below the limit.
     void release_behind(Task &task) {
+        if (declared_bytes(batch_.jobs[task.job]) / kWholePairFactor <= batch_.resident)
+            return;
         const auto touched = [&](const Side &side) {
             // Whole pages are loaded for a few elements.
             return side.size * (task.pair.count / task.pair.units()) * (side.view.scattered() ? kScatterFactor : 1);
