@@ -122,8 +122,8 @@ screenshots: $(STAMPS)/test $(STAMPS)/browser
 attack: $(STAMPS)/test
 	PYTHONPATH=tests $(BIN)/python -m attack.run --seconds $(SECONDS)
 
-fuzz: $(STAMPS)/fuzz
-	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
+fuzz: $(STAMPS)/test $(STAMPS)/fuzz
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
 
 # A copy of the package whose native code has sanitizers. Python itself is built without, so they are preloaded, and leaks
 # of Python are not reported.
@@ -136,7 +136,7 @@ sanitize: $(STAMPS)/test
 	PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 		LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 		PYTHONPATH=build/sanitized $(BIN)/python -m pytest -q -s -n auto -p no:faulthandler \
-		tests/measure/kernel tests/core/test_native.py tests/read/test_protowire.py
+		tests/measure/kernel tests/read/test_native.py tests/read/test_protowire.py
 
 # The kernel compiled by clang for x86-64 and aarch64, and run where this machine can.
 cross: $(STAMPS)/test $(STAMPS)/cross

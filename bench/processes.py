@@ -1,4 +1,4 @@
-"""Cost of processes: wall-clock time, CPU time and memory, children included."""
+"""Cost of processes: wall-clock time, CPU time and memory, children included; commands that run in turns."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ typedef struct {
     const char *paths;
     int64_t count, axes_count, paths_size;
     int64_t threads;
-    int64_t resident;            /* resident bytes allowed per mapped tensor */
+    int64_t resident;            /* bytes of a mapped pair after which pages are released; far smaller pairs stay */
     volatile int64_t done;       /* bytes measured so far; other threads may read it */
     volatile int64_t cancelled;  /* other threads may set it */
 } od_batch;

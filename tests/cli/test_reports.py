@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from command_line import Capture, run
 from made_reports import BAD, GOOD, OFF, judged_comparison, not_compared, row
 from opdiff import __version__
-from opdiff.cli.compare_text import curve_lines, styled
+from opdiff.cli.result_text import curve_lines, styled
 from opdiff.core.reasons import quoted
 from opdiff.report.saved_json import load, save
 from opdiff.report.summary_text import SummaryLine, Tone

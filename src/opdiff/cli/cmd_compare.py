@@ -283,7 +283,7 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
             if messages.answer:
                 write_answer(outcome.comparison, messages.answer)
             # Needs modules of reports, which are imported while the kernel measures.
-            from opdiff.cli.compare_text import result_lines
+            from opdiff.cli.result_text import result_lines
 
             progress.say("\n".join(result_lines(outcome, files, messages)), stream)
             pages += files.reports[:1]

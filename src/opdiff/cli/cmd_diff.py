@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
-    from opdiff.cli.compare_text import styled
+    from opdiff.cli.result_text import styled
     from opdiff.report.changes import find_changes
     from opdiff.report.html_page import write_html
     from opdiff.workflows.compare.saved import load_saved

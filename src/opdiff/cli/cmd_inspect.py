@@ -145,7 +145,7 @@ def print_tree(report: TreeReport, *, all_locations: bool = False) -> None:
 
 
 def _print_findings(findings: tuple[CheckResult, ...], *, all_locations: bool) -> None:
-    from opdiff.cli.compare_text import styled
+    from opdiff.cli.result_text import styled
     from opdiff.report.summary_text import SummaryLine
 
     print(said("cli.findings", count=len(findings)) if findings else said("cli.no_findings"))

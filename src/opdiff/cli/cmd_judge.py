@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Judge, print, and return the exit code."""
-    from opdiff.cli.compare_text import next_lines, styled
+    from opdiff.cli.result_text import next_lines, styled
     from opdiff.report.saved_json import save
     from opdiff.report.summary_text import summary_lines
     from opdiff.workflows.compare.rejudging import judge_again

@@ -108,7 +108,7 @@ def _exit_code(done: ComparedStages, *, gate_hit: bool) -> int:
 
 def print_chain(chain: Chain, messages: MessageOptions, stream: TextIO) -> None:
     """Print the stages, the steps and the verdict; if quiet, only the first sentence."""
-    from opdiff.cli.compare_text import styled
+    from opdiff.cli.result_text import styled
     from opdiff.report.stages_report import chain_lines, verdict_lines
 
     lines = verdict_lines if messages.quiet else chain_lines
@@ -118,7 +118,7 @@ def print_chain(chain: Chain, messages: MessageOptions, stream: TextIO) -> None:
 
 def _file_lines(done: ComparedStages, output: str, messages: MessageOptions) -> Iterator[str]:
     """Write the files that apply the advice, and yield the lines about all files."""
-    from opdiff.cli.compare_text import file_line, styled
+    from opdiff.cli.result_text import file_line, styled
     from opdiff.workflows.stages.pipeline import write_fusion_switches, write_stage_remedies
 
     reports = [path for files in done.files for path in (files.reports or files.tables)[:1]]

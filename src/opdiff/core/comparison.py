@@ -2,7 +2,8 @@
 
     Pairing | Unpaired ──align, measure──► Row ──judge──► Judgement ──► Comparison
 
-Values are small, frozen and picklable. Tensors cannot be read from a `Comparison`, only from the `Pairing` before it.
+Rows of pairs that were not measured are made here, and the command that shows more about a finding. Values are small,
+frozen and picklable. Tensors cannot be read from a `Comparison`, only from the `Pairing` before it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Questions about paths, and opening of input files; paths are those of this machine or URLs of remote files.
+"""Questions about paths, their natural order, and reading of input files up to a size.
+
+Paths are those of this machine or URLs of remote files.
 
 Questions are named after the functions of `os` and `os.path`. For URLs they raise an InputError if the server cannot be
 asked. Input files are regular ones, opened without blocking.

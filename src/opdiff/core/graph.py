@@ -1,4 +1,7 @@
-"""A compiled model as described by its rule file or graph text: operators, their originals and their inputs."""
+"""A compiled model as described by its rule file or graph text: operators, their originals and their inputs.
+
+Also the types of operators that quantize.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of tensors that should hold the same numbers, and tensors without a partner.
+"""Pairs of tensors that should hold the same numbers, tensors without a partner, and pairs that the user declares.
 
     Dump, Dump, rules ──pair──► Pairing | Unpaired
 

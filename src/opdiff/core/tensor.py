@@ -1,4 +1,7 @@
-"""Descriptions of tensors and dumped operators; only `Tensor.codes` and `Tensor.array` read data."""
+"""Descriptions of tensors and dumped operators; only `Tensor.codes` and `Tensor.array` read data.
+
+Also the layouts by their numbers in dump headers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One bad tensor as a case: the comparison it is part of, its deviating elements, and the causes that they show."""
+"""One bad tensor as a case: the comparison it is part of, its deviating elements, and the causes that they show.
+
+Causes that metrics and the graph show are in `causes`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Findings: the operators at fault, each with the cause of its error and the evidence for it. See docs/locating.md."""
+"""Findings: the operators at fault, each with the cause of its error and the evidence for it.
+
+Causes follow from metrics and the graph, or from single elements (`cases`). See docs/locating.md.
+"""
 
 from __future__ import annotations
 

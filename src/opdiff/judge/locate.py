@@ -5,7 +5,8 @@ operator adds more than noise: accumulated. If an output was not compared, the i
 in for it. If no such input was compared either, the operator propagates the errors of its inputs, and a finding at the
 next compared operator lists the operator as a suspect.
 
-If many operators differ a little more than expected, the run is noisy and not faulty.
+If many operators differ a little more than expected, the run is noisy and not faulty. An unexpected error of the judge
+costs the verdicts of its operator (`result_or_defect`).
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def _found_by_replay(judgement: Judgement, rows: Sequence[Row], replays: Sequenc
     levels = {
         (row.unit, str(row.key)): verdict.level
         for row, verdict in zip(rows, judgement.verdicts, strict=True)
-        if row.key is not None
+        if row.key is not None and (row.unit, str(row.key)) in guilty
     }
     found = []
     for key, replay in guilty.items():
@@ -160,7 +160,7 @@ def _with_inherited(
     )
 
 
-def _remarks(withdrawn: Iterable[UnitKey]) -> tuple[Reason, ...]:
+def _remarks(withdrawn: Mapping[UnitKey, None]) -> tuple[Reason, ...]:
     """Return the remark that names the withdrawn operators; of many in graph mode the first ones."""
     names = tuple(name if unit is None else f"{name} ({unit})" for unit, name in withdrawn)
     in_graph_mode = any(unit is not None for unit, _ in withdrawn)

@@ -2,8 +2,8 @@
 
     shape ──slice_axes──► SlicedAxis, …   count ──choose_sample──► Sample   both, and the data ──► SliceSums, … per axis
 
-`measure_slices` is the definition in NumPy, and the fallback for `kernel.results`. Equal infinities, and NaN on both
-sides, have an error of 0.
+`measure_slices` is the definition in NumPy, and the fallback for `kernel.results.measure_slices`. Equal infinities,
+and NaN on both sides, have an error of 0.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     two tensors ──kernel──► Sums ──formulas──► Metrics
 
-The native kernel and the reference give the same `Sums`, up to the rounding of floats.
+The native kernel and the reference give the same `Sums`, up to the rounding of floats. Both use the units of the last
+place and the parts of complex types that are defined here.
 """
 
 from __future__ import annotations

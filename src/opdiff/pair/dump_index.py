@@ -1,4 +1,7 @@
-"""Operators and tensors of a dump, looked up by the names that rule files and users give."""
+"""Operators and tensors of a dump, looked up by the names that rule files and users give.
+
+Names of fused operators may be those of their originals, joined.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 A message is described by a table of fields. The value of a `DATA` field is a range of the file, not a copy. The others
 are as protobuf decodes them; malformed bytes are an error. Fields that writers of sound files do not write become
 anomalies of the cursor: unknown ones, known ones with another wire type, and single ones that occur twice.
+
+The native decoder gives the same values in less time, and is used where it was built.
 """
 
 from __future__ import annotations

@@ -11,8 +11,10 @@ import pytest
 
 from command_line import Outcome, run
 from made_dumps import Case, describe, numbers, rule
+from opdiff.core.remote import store
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import GraphSample, write_graph_sample
+from opdiff.workflows.compare.input_checks import golden_origin_notes
 
 X = numbers(3, 5)
 ON = (rule("ab", originals=("a", "b"), outputs=(describe("b", 0),)), rule("c", outputs=(describe("c", 0),)))
@@ -247,3 +249,13 @@ def test_the_mode_of_the_other_kind_of_dump(graphs: GraphSample, tmp_path: Path,
 def test_graph_mode_is_detected_one_folder_above_its_dump(graphs: GraphSample, compare: Compare) -> None:
     root = Path(graphs.target).parents[1]
     assert "GE with fusion on" in compare(root / "ge", root / "fx").out
+
+
+def test_a_store_that_refuses_the_manifest_costs_a_remark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_origin: str) -> object:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(store, "connect", refuse)
+    (note,) = golden_origin_notes("memory://refusing/golden", [])
+    assert note.code == "compare.golden_manifest_unreadable"
+    assert "Permission denied" in str(note)

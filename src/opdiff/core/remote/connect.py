@@ -1,4 +1,7 @@
-"""Connections to hosts and object stores, with credentials from the usual places of each."""
+"""Connections to hosts and object stores, with credentials from the usual places of each.
+
+Files on the hosts of a cluster are read by the workers of these hosts.
+"""
 
 from __future__ import annotations
 

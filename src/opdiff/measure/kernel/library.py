@@ -43,7 +43,8 @@ _WITH_KL, _FOR_GRAPHS = 1, 2
 
 # A new block starts after the smallest group of last axes that has this many elements.
 _BLOCK = 1024
-# Resident bytes allowed per mapped tensor.
+# Bytes of a mapped pair after which its pages are released. Pairs of up to four times this size stay until they are
+# measured.
 _MAX_RESIDENT = 4 << 20
 # Bytes from which on other threads measure while this one handles progress and interrupts.
 _MIN_BACKGROUND_NBYTES = 64 << 20

@@ -1,4 +1,4 @@
-"""A compiled model as its file describes it, and the rules for pairing that follow from it.
+"""A compiled model as its file describes it, how it was compiled, and the rules for pairing that follow from it.
 
     .om, zip, texts ──description──► messages ──model_message──► Model ──to_rules──► RuleFile
     JSON of ATC ─────────────atc_json─────────────────────────────┘

@@ -3,6 +3,7 @@
     Pairing ──strides of both sides──► align ──axes──► NativeJob, … ──one call──► Sums, … ──► Row
 
 The kernel gets the strides of each layout. Pairs whose layouts strides cannot express are left to `job`.
+Data of remote and of short tensors is in memory (`Payloads`); the kernel reads other data from files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks of the inputs before tensors are paired: exchanged sides and rule files, wrong and mixed directories.
 
 A certain mistake ends the comparison; a likely mistake is a warning, the first line of the result. Messages contain the
-right command, where it is known.
+right command, where it is known. A remark tells from which model golden data was made.
 """
 
 from __future__ import annotations
@@ -237,17 +237,18 @@ def count_fused(rules: RuleFile) -> int:
 
 def golden_origin_notes(folder: str, rules: Iterable[RuleFile | None]) -> tuple[Reason, ...]:
     """Return remarks about the model that golden data was made from; none if the directory has no manifest."""
-    if not filesystem.exists(os.path.join(folder, GOLDEN_MANIFEST)):
-        return ()
-    from opdiff.workflows.golden.compiled_model import is_other_model
-    from opdiff.workflows.golden.manifest import find_manifest
-
     try:
+        if not filesystem.exists(os.path.join(folder, GOLDEN_MANIFEST)):
+            return ()
+        from opdiff.workflows.golden.manifest import find_manifest
+
         manifest = find_manifest(folder)
     except InputError as error:
         return (because("compare.golden_manifest_unreadable", problem=error.reason),)
     if manifest is None or not manifest.model:
         return ()
+    from opdiff.workflows.golden.compiled_model import is_other_model
+
     model = manifest.model[0]
     inputs = tuple(f"{item.name} ({item.origin})" for item in manifest.inputs)
     origin = because(

@@ -1,5 +1,6 @@
-"""ONNX models as far as golden data needs them: operators, tensors and inputs. Weights are never decoded.
+"""ONNX models as far as golden data needs them: operators, tensors, inputs, and names that ATC gives to operators.
 
+Weights are never decoded.
 The message tables follow the ONNX specification; fields that are not listed are skipped.
 """
 

@@ -1,4 +1,7 @@
-"""Comparison of a chain: recognize the stages, compare neighbours and each with the first, judge the steps."""
+"""Comparison of a chain: recognize the stages, compare neighbours and each with the first, judge the steps.
+
+Also the third run of `compare --third`, which is a chain, and the files that apply the advice about a chain.
+"""
 
 from __future__ import annotations
 
