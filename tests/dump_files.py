@@ -60,6 +60,13 @@ def add(folder: Path, name: str, content: bytes | None = None) -> str:
     return str(path)
 
 
+class Bomb:
+    """An object that ends the test run when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (exit, (9,))
+
+
 def npy_file(array: Any, **options: Any) -> bytes:
     """Return the bytes of a NumPy file; objects are pickled."""
     file = BytesIO()

@@ -72,6 +72,15 @@ def test_a_comparison_is_chinese_throughout(folder: Path, tmp_path: Path, capsys
     assert english_in(judged.out) == []
 
 
+def test_the_message_of_a_gate_has_count_and_operators(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    words = ("compare", *sides(folder), "-o", tmp_path, "--fail-on", "wrong", "--lang")
+    english, chinese = (run(capsys, *words, language).err for language in ("en", "zh"))
+    assert english.startswith("opdiff: gate violated: there are tensors that are wrong: 20 tensors of context/pool, ")
+    assert english.endswith(" and 7 more\n")
+    assert "context/pool, " in chinese
+    assert chinese.endswith(" 及另外 7 个算子的 20 个张量\n")
+
+
 @pytest.mark.parametrize("gate", [Gate("wrong"), Gate("suspicious"), Gate(limit=0.005)])
 def test_gates_of_samples_are_chinese(gate: Gate) -> None:
     assert gate.sentence().startswith("gate violated: the ")

@@ -49,27 +49,29 @@ def test_every_combination_is_a_scenario_or_refused(target: str, golden: str, op
 
 
 @pytest.mark.parametrize(
-    ("target", "golden", "options", "text"),
+    ("target", "golden", "options", "error", "text"),
     [
-        ("npu", "npy", "", "takes -fr, but no rule file was given: -fr is missing."),
-        ("npu", "npy", "fq", "takes -fr, but -fr with -qfr was given: -qfr does not apply."),
-        ("npu", "npy", "qc", "-fr is missing; -qfr with -cfr does not apply."),
-        ("npu quantized", "npy", "", "takes -fr or -qfr or -fr with -qfr, but no rule file was given."),
-        ("npu", "npu", "f", "takes no rule file or -fr with -cfr, but -fr was given."),
-        ("npu", "npu quantized", "", "only if both are quantized or neither is"),
-        (
-            "npu",
-            "npy quantized",
-            "f",
-            "A target that is not quantized cannot be compared with a quantized golden model.",
-        ),
-        ("npy", "npu", "", "exchange -tp and -gp"),
-        ("npy", "npy", "", "come from a quantized model; give -qfr"),
-        ("npy quantized", "npy quantized", "q", "needs the original model as golden"),
+        ("npu", "npy", "", UsageError, "takes -fr, but no rule file was given: -fr is missing."),
+        ("npu", "npy", "fq", UsageError, "takes -fr, but -fr with -qfr was given: -qfr does not apply."),
+        ("npu", "npy", "qc", UsageError, "-fr is missing; -qfr with -cfr does not apply."),
+        ("npu quantized", "npy", "", UsageError, "takes -fr or -qfr or -fr with -qfr, but no rule file was given."),
+        ("npu quantized", "npy quantized", "fq", UsageError, "-qfr does not apply."),
+        ("npy quantized", "npy", "", UsageError, "takes -qfr, but no rule file was given: -qfr is missing."),
+        ("npy quantized", "npy", "f", UsageError, "-qfr is missing; -fr does not apply."),
+        ("npu", "npu", "f", UsageError, "takes no rule file or -fr with -cfr, but -fr was given."),
+        ("npu", "npu", "c", UsageError, "takes no rule file or -fr with -cfr, but -cfr was given."),
+        ("npu", "npu quantized", "", InputError, "only if both are quantized or neither is."),
+        ("npu quantized", "npu", "fc", InputError, "only if both are quantized or neither is."),
+        ("npu", "npy quantized", "f", InputError, "that is not quantized cannot be compared with a quantized golden"),
+        ("npy", "npu", "f", InputError, "The NPU dump must be the target: exchange -tp and -gp."),
+        ("npy", "npy", "", InputError, "only if they come from a quantized model; give -qfr for that."),
+        ("npy quantized", "npy quantized", "q", InputError, "needs the original model as golden."),
     ],
 )
-def test_a_refusal_says_what_to_do(target: str, golden: str, options: str, text: str) -> None:
-    with pytest.raises((UsageError, InputError)) as caught:
+def test_a_refusal_says_what_to_do(
+    target: str, golden: str, options: str, error: type[InputError | UsageError], text: str
+) -> None:
+    with pytest.raises(error) as caught:
         chosen(target, golden, options)
     assert text in str(caught.value)
     assert ("(quantized: it has names such as" in str(caught.value)) is ("quantized" in f"{target}{golden}")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dump_files import npy_file
+from dump_files import Bomb, npy_file
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
@@ -79,13 +79,6 @@ def test_bfloat16_saved_as_void(tmp_path: Path) -> None:
     assert tensor.spec.dtype is dtypes.BFLOAT16
     np.testing.assert_array_equal(tensor.array(), values.astype(np.float32))
     assert tensor.notes == (because("read.bfloat16_assumed"),)
-
-
-class Bomb:
-    """An object that ends the test run when it is unpickled."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (exit, (9,))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from math import inf, nan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
+    from opdiff.core.metrics import Metrics
 
 SIZE = 100_000
 FLOAT16, FLOAT32, FLOAT64, BFLOAT16 = dtypes.FLOAT16, dtypes.FLOAT32, dtypes.FLOAT64, dtypes.BFLOAT16
@@ -62,17 +64,70 @@ CLASSES: dict[str, Callable[[], Made]] = {
 }
 
 
+TARGET, _, GOLDEN, _ = noisy(NORMAL, FLOAT32, FLOAT32)
+
+
+def changed(values: AnyArray, special: float) -> AnyArray:
+    return np.where(np.arange(SIZE) == 11, np.float32(special), values)
+
+
+# A finite target against an infinite golden value has a relative error of 1.
+RELATIVE = 1 + plain_metrics(np.delete(TARGET, 11), np.delete(GOLDEN, 11))["accumulated_relative_error"]
+NO_DIRECTION = {"cosine": nan, "kl_divergence": nan}
+UNDEFINED = NO_DIRECTION | {"max_absolute_error": nan, "accumulated_relative_error": nan}
+ERRORS = ("max_absolute_error", "mean_absolute_error", "root_mean_square_error")
+UNBOUNDED = NO_DIRECTION | dict.fromkeys(ERRORS, inf)
+UNBOUNDED_TARGET = dict.fromkeys(("accumulated_relative_error", "relative_euclidean_distance", "target_mean"), inf)
+SPECIAL: dict[str, tuple[AnyArray, AnyArray, dict[str, float]]] = {
+    "a NaN": (changed(TARGET, nan), GOLDEN, UNDEFINED),
+    "an infinity in the target": (changed(TARGET, inf), GOLDEN, UNBOUNDED | UNBOUNDED_TARGET),
+    "an infinity in the golden tensor": (
+        TARGET,
+        changed(GOLDEN, inf),
+        UNBOUNDED | {"accumulated_relative_error": RELATIVE, "mean_relative_error": RELATIVE / SIZE},
+    ),
+    "an infinity on both sides": (changed(TARGET, inf), changed(GOLDEN, inf), UNDEFINED),
+    "all zeros": (0 * TARGET, 0 * GOLDEN, dict.fromkeys(DOCUMENTED, 0.0) | {"cosine": 1.0}),
+    # Norms up to the threshold of zeros count as zero.
+    "tiny": (
+        1e-25 * TARGET,
+        1e-25 * GOLDEN,
+        {key: plain_metrics(1e-25 * TARGET, 1e-25 * GOLDEN)[key] for key in DOCUMENTED}
+        | {"cosine": 1.0, "relative_euclidean_distance": 0.0},
+    ),
+}
+
+
 def by_native(target: AnyArray, x: DType, golden: AnyArray, y: DType) -> KernelResult:
     return measured(by_kernel(Stored(target, x), Stored(golden, y)))
 
 
-@pytest.mark.parametrize("kernel", [pytest.param(by_native, marks=needs_kernel, id="native"), pytest.param(by_numpy)])
+KERNELS = pytest.mark.parametrize(
+    "kernel", [pytest.param(by_native, marks=needs_kernel, id="native"), pytest.param(by_numpy)]
+)
+
+
+def far_off(found: Metrics, expected: dict[str, float]) -> dict[str, tuple[float, float]]:
+    """Return the metrics that are not as expected, with both values."""
+    both = {key: (getattr(found, key), value) for key, value in expected.items()}
+    return {key: values for key, values in both.items() if distance(*values) > 2e-6}
+
+
+@KERNELS
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_documented_metrics(name: str, kernel: Callable[..., KernelResult]) -> None:
     target, x, golden, y = CLASSES[name]()
     expected = plain_metrics(elements.decode(target, x), elements.decode(golden, y))
     found = metrics_of(*kernel(target, x, golden, y))
-    assert {key: getattr(found, key) for key in DOCUMENTED if distance(getattr(found, key), expected[key]) > 2e-6} == {}
+    assert far_off(found, {key: expected[key] for key in DOCUMENTED}) == {}
+
+
+@KERNELS
+@pytest.mark.parametrize(("target", "golden", "expected"), SPECIAL.values(), ids=SPECIAL)
+def test_the_documented_metrics_of_special_values(
+    target: AnyArray, golden: AnyArray, expected: dict[str, float], kernel: Callable[..., KernelResult]
+) -> None:
+    assert far_off(metrics_of(*kernel(target, FLOAT32, golden, FLOAT32)), expected) == {}
 
 
 # Digits in which the kernel and its definition may differ, as docs/metrics/README.md states them

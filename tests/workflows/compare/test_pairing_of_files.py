@@ -136,6 +136,36 @@ def test_inputs_are_traced_through_inserted_operators(case: Case) -> None:
     )
 
 
+def test_quantized_operators_have_no_row_of_their_own(case: Case) -> None:
+    for name, golden in zip(("data", "c1"), (A, B), strict=True):
+        case.npy(name, golden)
+    integers = tensor(np.arange(24).reshape(4, 6), dtypes.INT8)
+    case.npu("c1_quant_layer", integers, inputs=(X,), op_type="AscendQuant")
+    case.npu("c1", tensor(np.arange(24).reshape(4, 6), dtypes.INT32), inputs=(integers,), op_type="Conv2D")
+    case.npu("c1_dequant_layer", Y, inputs=(X,), op_type="AscendDequant")
+    fusion = case.rules(
+        rule("data", "Data"),
+        rule("c1_quant_layer", "AscendQuant", inputs=("data:0",), outputs=(describe(dtype="DT_INT8"),)),
+        rule("c1", "Conv2D", inputs=("c1_quant_layer:0",), outputs=(describe(dtype="DT_INT32"),)),
+        rule("c1_dequant_layer", "AscendDequant", inputs=("c1:0",), outputs=(describe(dtype="DT_FLOAT16"),)),
+        file="fusion.json",
+    )
+    originals = ("c1", "bn1")
+    quant = case.rules(
+        rule("data", "Input"),
+        rule("c1_quant_layer", "Quant", originals=originals, inputs=("data:0",)),
+        rule("c1", "Convolution", originals=originals, inputs=("c1_quant_layer:0",)),
+        rule("c1_dequant_layer", "DeQuant", originals=originals, inputs=("c1:0",), outputs=(describe("c1", 0),)),
+        file="quant.json",
+    )
+    result = case.compared("-fr", fusion, "-qfr", quant)
+    tensors = {row["TensorIndex"]: row["GoldenTensor"] for row in result.rows if row["TensorIndex"] != "NaN"}
+    assert tensors == {"c1_quant_layer:input:0": "data:output:0", "c1_dequant_layer:output:0": "c1:output:0"}
+    assert result.row("c1_dequant_layer:output:0")["GroundTruth"] == "c1,bn1"
+    assert_measured(result.row("c1_quant_layer:input:0"), X, A)
+    assert_measured(result.row("c1_dequant_layer:output:0"), Y, B)
+
+
 def test_two_npu_dumps_without_rules(case: Case) -> None:
     case.npu("late", Z, time=TIME + 9)
     case.npu("early", Y, inputs=(X,), time=TIME + 1, op_type="Add")

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 import opdiff
 from command_line import run
 from graph_dumps import floats
+from opdiff.core.reasons import because
 from opdiff.report.saved_json import load, save
 from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.sample.graph_text import TextNode
@@ -124,6 +125,17 @@ def test_rows_not_compared_have_reasons(case: GraphCase) -> None:
         (row,) = page.rows_of(name)
         assert levels[row] == 5
         assert reasons[row].startswith(reason)
+
+
+def test_two_empty_tensors_are_equal(case: GraphCase) -> None:
+    case.one(floats([]), floats([]))
+    case.run()
+    page = shown(case.out)
+    assert (page.column("rows", "level"), page.block_texts("rows", "why")) == ([0], ["both tensors are empty"])
+    (saved,) = case.out.glob("result_*.json")
+    comparison = load(str(saved))
+    assert [row.notes for row in comparison.rows] == [(because("compare.both_empty"),)]
+    assert [verdict.rule for verdict in comparison.judgement.verdicts] == [because("judge.both_empty")]
 
 
 def test_without_a_graph_text_there_is_no_network(tmp_path: Path, capsys: Capture) -> None:
