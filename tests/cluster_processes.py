@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,10 +39,7 @@ class ClusterProcesses:
     @property
     def scheduler_file(self) -> Path:
         """The file of the scheduler's address."""
-        deadline = time.monotonic() + _MAX_SECONDS
-        while not self._scheduler_file.exists() or not self._scheduler_file.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(lambda: self._scheduler_file.exists() and bool(self._scheduler_file.read_text()), _MAX_SECONDS)
         return self._scheduler_file
 
     @property

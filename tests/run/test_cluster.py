@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from opdiff.run import task_round, workers
 from opdiff.run.connection import open_cluster
 from opdiff.run.task_round import BatchWork, Place, Round
 from opdiff.run.worker_task import Each
+from waiting import wait_until
 from worker_functions import (
     DEADLY,
     Multiply,
@@ -109,10 +109,7 @@ def test_job_that_kills_its_worker_costs_only_itself(cluster: ClusterProcesses, 
     results = dict(connection.run(work(double_or_die), range(10)))
     assert results == {job: "run.worker_died" if job in DEADLY else 2 * job for job in range(10)}
     # A connection is lost before its process has ended.
-    deadline = time.monotonic() + 5
-    while sum(process.poll() is None for process in cluster.workers.values()) != 1:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: sum(process.poll() is None for process in cluster.workers.values()) == 1, 5)
     cluster.kill("w3")
     del cluster.workers["w3"]
 
@@ -251,10 +248,7 @@ def count_tasks(cluster: Cluster) -> int:
 
 
 def assert_no_tasks(cluster: Cluster) -> None:
-    deadline = time.monotonic() + 5
-    while count_tasks(cluster):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not count_tasks(cluster), 5)
 
 
 def test_interrupt_cancels_what_was_submitted(cluster: ClusterProcesses) -> None:

@@ -21,6 +21,7 @@ from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.workflows.compare.measuring import align_and_measure
 from residual_network import device_run
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,10 +110,12 @@ def wait_until_busy(cluster: Cluster, process: subprocess.Popen[bytes]) -> str:
 
 def wait_until_clean(cluster: Cluster) -> None:
     """Wait until the scheduler has forgotten all tasks, and no worker runs one."""
-    deadline = time.monotonic() + _MAX_SECONDS
-    while busy_workers(cluster) or cluster._client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+
+    def is_clean() -> bool:
+        tasks = cluster._client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+        return not busy_workers(cluster) and not tasks
+
+    wait_until(is_clean, _MAX_SECONDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from made_dumps import Case, numbers, perturbed, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from opdiff.core.codes import AnyArray
@@ -41,11 +39,3 @@ def write_slow(case: Case, count: int, seconds: float) -> tuple[Path, list[objec
     mark = case.root / "mark"
     metric = write_metric(case, SLOW.format(mark=str(mark), seconds=seconds))
     return mark, ["-fr", write_many(case, count), "-c", metric]
-
-
-def wait_until(is_reached: Callable[[], bool]) -> None:
-    """Wait for another process."""
-    deadline = time.monotonic() + 120
-    while not is_reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)

@@ -17,7 +17,8 @@ from made_dumps import Case, numbers, read_result, tables
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.workflows.compare.finished_chunks import FOLDER
-from workflows.compare.many_operators import wait_until, write_slow
+from waiting import wait_until
+from workflows.compare.many_operators import write_slow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,8 @@ from made_dumps import Case, assert_measured, perturbed, read_result, rule
 from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, EncodedTensor, iter_standard
 from opdiff.sample.names import DumpName, golden_name
-from workflows.compare.many_operators import GOLDEN, wait_until, write_many, write_metric, write_slow
+from waiting import wait_until
+from workflows.compare.many_operators import GOLDEN, write_many, write_metric, write_slow
 
 # A metric that kills its worker.
 DEADLY = """

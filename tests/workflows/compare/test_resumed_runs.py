@@ -14,7 +14,8 @@ from made_dumps import Case, numbers, tables
 from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.workflows.compare import finished_chunks, graph_tokens, measuring
 from opdiff.workflows.compare.batch import measure_batch
-from workflows.compare.many_operators import wait_until, write_many
+from waiting import wait_until
+from workflows.compare.many_operators import write_many
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ from command_line import COMMAND
 from opdiff.sample.graph_mode import ge_dump
 from opdiff.workflows.reduce.plan import find_reducible
 from opdiff.workflows.reduce.work import reduce_once
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,10 +67,7 @@ def test_directory_of_a_host(processes: ClusterProcesses, tmp_path: Path, opdiff
 
 
 def wait_for_result(folder: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not any(folder.glob("*_min_max.npz")):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_until(lambda: any(folder.glob("*_min_max.npz")), 30)
 
 
 def test_killed_worker_costs_no_file(processes: ClusterProcesses, tmp_path: Path) -> None:
