@@ -84,8 +84,7 @@ def _iter_members(rows: Sequence[Row], findings: Sequence[Finding]) -> Iterator[
 
 def _is_small(pair: Pairing, remaining: int) -> bool:
     spec = pair.target.data.spec
-    nbytes = pair.target.data.source.nbytes + pair.golden.data.source.nbytes
-    return spec.dtype.kind is not Kind.COMPLEX and prod(spec.shape) <= remaining and nbytes <= MAX_LOADED_BYTES
+    return spec.dtype.kind is not Kind.COMPLEX and prod(spec.shape) <= remaining and pair.nbytes <= MAX_LOADED_BYTES
 
 
 def _in_order(inputs: Iterable[PairingResult | None]) -> list[Pairing]:

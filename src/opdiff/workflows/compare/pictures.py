@@ -145,7 +145,7 @@ def _values_of(number: int, pairing: Pairing, pairs: LazyPairs, budget: int) -> 
     if whole is None and pairs.has_values(number):
         values = pairs.values(number)
         return None if values is None else _all_values(values)
-    if not _is_small(pairing) and not _is_read_in_place(pairing, pairs.custom):
+    if pairing.nbytes > MAX_LOADED_BYTES and not _is_read_in_place(pairing, pairs.custom):
         return None
     max_elements = min(budget // _NUMPY_COST, _MAX_FULL_ELEMENTS)
     return read_values(open_pair(*pairing.operands, pairs.custom), max_elements, whole)
@@ -164,10 +164,6 @@ def find_whole_pair(pairing: Pairing, custom: Conversions | None, max_elements: 
     if aligned is None or prod(aligned[1].shape) > max_elements:
         return None
     return NativePair(aligned[1], aligned[2])
-
-
-def _is_small(pairing: Pairing) -> bool:
-    return pairing.target.data.source.nbytes + pairing.golden.data.source.nbytes <= MAX_LOADED_BYTES
 
 
 def _is_read_in_place(pairing: Pairing, custom: Conversions | None) -> bool:

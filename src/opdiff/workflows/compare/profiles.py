@@ -89,7 +89,7 @@ def _examine(pairing: Pairing, shape: Shape, custom: Conversions | None) -> _Exa
         sample = choose_sample(prod(job.shape))
         sums = measure_slices(job, axes, sample)
         return None if sums is None else _Examined(pair.shape, pair.layout, sample, list(zip(axes, sums, strict=True)))
-    if pairing.target.data.source.nbytes + pairing.golden.data.source.nbytes > MAX_LOADED_BYTES or not prod(shape):
+    if pairing.nbytes > MAX_LOADED_BYTES or not prod(shape):
         return None
     try:
         return _examine_loaded(pairing, custom)
