@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from opdiff.cli.arguments import (
     require_paths,
 )
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
-from opdiff.cli.language import said
+from opdiff.cli.language import in_language, said
 from opdiff.cli.model_options import add_model, require_model, with_model
 from opdiff.cli.report_options import (
     add_gate,
@@ -263,8 +264,8 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
     from opdiff.workflows.compare.inputs import ComparisonProblem
     from opdiff.workflows.compare.pipeline import compare_and_write
 
-    compared = defects = 0
-    is_hit = is_misfit = False
+    compared, defects = 0, list[str]()
+    is_hit = is_misfit = is_incomplete = False
     pages: list[str] = []
     # If the answer goes to standard output, nothing else does.
     stream = sys.stderr if messages.answer == "-" else sys.stdout
@@ -280,12 +281,20 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
                 progress.say(printable(told), stream)
                 continue
             outcome, files = result
-            if messages.answer:
-                write_answer(outcome.comparison, messages.answer)
             # Needs modules of reports, which are imported while the kernel measures.
             from opdiff.cli.result_text import result_lines
+            from opdiff.workflows.compare.optional_steps import OptionalSteps
 
-            progress.say("\n".join(result_lines(outcome, files, messages)), stream)
+            steps, lines = OptionalSteps(), list[str]()
+            if messages.answer:
+                write = partial(write_answer, outcome.comparison, messages.answer)
+                steps.attempt(because("compare.step_answer"), write, None)
+            # Lines before one that fails are kept.
+            made = result_lines(outcome, files, messages)
+            steps.attempt(because("compare.step_messages"), partial(lines.extend, made), None)
+            lines += [printable(in_language(note)) for note in steps.notes]
+            progress.say("\n".join(lines), stream)
+            is_incomplete = is_incomplete or files.is_incomplete or steps.has_lost_file
             pages += files.reports[:1]
             refused = messages.gate.refused(outcome.comparison) if messages.gate else ()
             if messages.gate and refused:
@@ -293,13 +302,14 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
                 print_refused(messages.gate, refused)
             is_misfit = is_misfit or outcome.comparison.judgement.misfit is not None
             compared += any(row.is_compared for row in outcome.comparison.rows)
-            defects += len(outcome.defects)
-            # One traceback is enough for an error that many rows have.
-            for defect in dict.fromkeys(outcome.defects):
-                print(defect, file=sys.stderr)
+            defects += (*outcome.defects, *files.defects, *steps.defects)
+    # One traceback is enough for an error that many rows have.
+    for defect in dict.fromkeys(defects):
+        print(defect, file=sys.stderr)
     for page in pages[:1] if messages.opens else ():
         open_page(page)
-    return comparison_exit_code(defects=defects, compared=compared, gate_hit=is_hit, misfit=is_misfit)
+    unusable = is_misfit or is_incomplete
+    return comparison_exit_code(defects=len(defects), compared=compared, gate_hit=is_hit, misfit=unusable)
 
 
 def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> int:

@@ -65,6 +65,7 @@ def _file_lines(files: OutputFiles) -> Iterator[SummaryLine]:
     if files.summary:
         yield file_line("summary", files.summary)
     yield from (file_line("report", path) for path in files.reports)
+    yield from (SummaryLine(in_language(note), Tone.WARNING, must_be_whole=True) for note in files.notes)
 
 
 def file_line(kind: str, path: str) -> SummaryLine:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Verdict
+from opdiff.core.reasons import Reason
 from opdiff.core.row_store import runs_of
 from opdiff.judge.advice import advice_of
 from opdiff.judge.coverage import coverage_of, misfit_of, model_outputs
@@ -66,10 +67,13 @@ def judge(  # noqa: PLR0913  what is judged, by what, and how; all but the rows 
     judgement = result_or_defect(assess, defects)
     if isinstance(judgement, Judgement):
         judgement = replace(judgement, coverage=replace(judgement.coverage, left_out=files_left_out))
-        return replace(judgement, advice=advice_of(judgement))
+        advice = result_or_defect(partial(advice_of, judgement), defects)
+        if not isinstance(advice, Reason):
+            return replace(judgement, advice=advice)
+        return replace(judgement, advice=(advice,), defects=(*judgement.defects, *defects))
     verdicts = tuple(Verdict(Level.NOT_COMPARABLE, judgement) for _ in rows)
     in_graph_mode = any(row.unit is not None for row in rows)
-    documented = tuple(DocumentedResult("", "", Colour.NONE, (judgement,)) for _ in rows) if in_graph_mode else ()
+    documented = tuple(DocumentedResult("N/A", "N/A", Colour.NONE, (judgement,)) for _ in rows) if in_graph_mode else ()
     return Judgement("", verdicts, advice=(judgement,), documented=documented, defects=tuple(defects))
 
 

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib.util import find_spec
 from math import inf
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.comparison import Comparison, Mode, TableView
 from opdiff.core.dump import DumpKind
+from opdiff.core.reasons import because
 from opdiff.judge.comparison_judgement import judge
 from opdiff.workflows.compare.environments import dtype_differences, environment_note
 from opdiff.workflows.compare.examined_tensors import find_error_facts
+from opdiff.workflows.compare.optional_steps import OptionalSteps
 from opdiff.workflows.compare.outputs import find_environment, row_mapper
 from opdiff.workflows.compare.pictures import find_pictures
 from opdiff.workflows.compare.profiles import find_profiles
 from opdiff.workflows.compare.rejudging import with_input_advice
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.core.comparison import Row
+    from opdiff.core.reasons import Reason
     from opdiff.judge.limits import Limits
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.compare.inputs import Inputs
@@ -36,7 +45,7 @@ def judge_inputs(
     these tensors are then examined, because examining all tensors would take too long. The second judgement uses the
     facts that were found to tell the kinds of error apart.
     """
-    rows, pairs = measured.rows, measured.pairs
+    rows, pairs, steps = measured.rows, measured.pairs, OptionalSteps()
     assess = partial(
         judge,
         rows,
@@ -47,13 +56,21 @@ def judge_inputs(
         map_jobs=row_mapper(rows, options),
     )
     judgement = assess()
-    facts = find_error_facts(rows, judgement, pairs)
+    facts = steps.attempt(because("compare.step_elements"), partial(find_error_facts, rows, judgement, pairs), ())
     if facts:
-        judgement = assess(facts=facts)
-    differences = (*inputs.differences, *(dtype_differences(rows) if inputs.golden.kind is DumpKind.NPU else ()))
-    notes = (*measured.notes, *environment_note(differences))
-    judgement = with_input_advice(judgement, inputs.warnings, notes)
-    return Comparison(
+        with_facts = assess(facts=facts)
+        is_worse = len(with_facts.defects) > len(judgement.defects)
+        judgement = replace(judgement, defects=with_facts.defects) if is_worse else with_facts
+    environment = steps.attempt(because("compare.step_environment"), partial(_environment_note, inputs, rows), ())
+    notes = (*measured.notes, *environment)
+    judgement = steps.attempt(
+        because("compare.step_advice"), partial(with_input_advice, judgement, inputs.warnings, notes), judgement
+    )
+    profiles = steps.attempt(because("compare.step_profiles"), partial(find_profiles, rows, judgement, pairs), ())
+    pictures = steps.attempt(
+        because("compare.step_pictures"), partial(find_pictures, rows, judgement, pairs, bounds), ()
+    )
+    comparison = Comparison(
         mode=inputs.mode,
         target=inputs.target,
         golden=inputs.golden,
@@ -63,13 +80,19 @@ def judge_inputs(
         view=TableView(options.metrics, options.is_selected, options.overflow),
         graphs=measured.graphs,
         environment=find_environment(),
-        profiles=find_profiles(rows, judgement, pairs),
+        profiles=profiles,
         notes=notes,
         extra_inputs=inputs.extra_inputs,
         warnings=inputs.warnings,
         error_facts=facts,
-        pictures=find_pictures(rows, judgement, pairs, bounds),
+        pictures=pictures,
     )
+    return steps.noted(comparison)
+
+
+def _environment_note(inputs: Inputs, rows: Sequence[Row]) -> tuple[Reason, ...]:
+    dtypes = dtype_differences(rows) if inputs.golden.kind is DumpKind.NPU else ()
+    return tuple(environment_note((*inputs.differences, *dtypes)))
 
 
 def replay_suspects(
@@ -82,6 +105,21 @@ def replay_suspects(
     """Compute suspects again: by the model, if one is given, else by types and attributes; in graph mode by unit."""
     if options.replay == 0 or comparison.judgement.misfit is not None:
         return comparison
+    if cluster is None and find_spec("onnxruntime") is None:
+        notes = (because("replay.not_installed"),) if comparison.judgement.findings else ()
+        return replace(comparison, notes=(*comparison.notes, *notes))
+    steps = OptionalSteps()
+    prove = partial(_prove, comparison, pairs, options, cluster, on_progress)
+    return steps.noted(steps.attempt(because("compare.step_replay"), prove, comparison))
+
+
+def _prove(
+    comparison: Comparison,
+    pairs: LazyPairs,
+    options: CompareOptions,
+    cluster: Cluster | None,
+    on_progress: ReplayProgress | None,
+) -> Comparison:
     from opdiff.workflows.replay.golden_values import GoldenValues
     from opdiff.workflows.replay.options import ReplayOptions
     from opdiff.workflows.replay.proof import ProofOptions, prove

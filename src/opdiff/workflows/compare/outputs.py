@@ -19,7 +19,7 @@ from msgspec import Struct
 from opdiff import __version__
 from opdiff.core.atomic_file import draft_folder, make_folder, open_atomic, remove_old_drafts
 from opdiff.core.comparison import Environment, Mode
-from opdiff.core.reasons import render
+from opdiff.core.reasons import because, render
 from opdiff.core.row_store import StoredRows, custom_names
 from opdiff.measure.documented import select_metrics
 from opdiff.measure.kernel import library as native
@@ -30,12 +30,14 @@ from opdiff.report.parts import write_parts
 from opdiff.report.saved_json import rows_writer, save
 from opdiff.report.table import Table, write_csv
 from opdiff.run import map_jobs, usable_cores
+from opdiff.workflows.compare.optional_steps import OptionalSteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.pairing import PairingResult
+    from opdiff.core.reasons import Reason
     from opdiff.core.row_store import MapJobs
     from opdiff.report import ReportForm
     from opdiff.report.graph_table import TableKey
@@ -53,19 +55,26 @@ class OutputFiles(Struct, frozen=True):
         saved: the saved form.
         reports: the reports.
         summary: the summary of graph mode; empty offline.
+        notes: which other files could not be written, and why.
+        defects: tracebacks of unexpected errors.
+        is_incomplete: whether disk or folder did not take a file.
     """
 
     tables: tuple[str, ...]
     saved: str
     reports: tuple[str, ...] = ()
     summary: str = ""
+    notes: tuple[Reason, ...] = ()
+    defects: tuple[str, ...] = ()
+    is_incomplete: bool = False
 
 
 def write_outputs(result: ComparisonResult, options: CompareOptions) -> OutputFiles:
     """Write all files of a comparison; each gets its name when it is complete.
 
     The tables come first, because other files are named after them, and because they exist even if a report fails. The
-    saved form comes last and lists the others: without it, the files of a run are incomplete.
+    saved form comes last and lists the others, with a note about each that could not be written: without it, the files
+    of a run are incomplete.
     """
     comparison, folder = result.comparison, options.output
     make_folder(folder)
@@ -74,24 +83,37 @@ def write_outputs(result: ComparisonResult, options: CompareOptions) -> OutputFi
     in_graph_mode = comparison.mode is Mode.GRAPH
     whole_forms = [form for form in forms if not (form.table_writer and in_graph_mode)]
     table_forms = [form for form in forms if form not in whole_forms]
-    map_jobs = row_mapper(comparison.rows, options)
+    map_jobs, steps = row_mapper(comparison.rows, options), OptionalSteps()
     tables = list(named_tables(result))
     keys = [table.key for table in tables if table.key is not None]
     with _make_drafts(comparison, folder, keys, whole_forms, map_jobs) as drafts:
-        table_paths = tuple(path for table in tables for path in _write_table(table, folder, table_forms, drafts))
-        summary = _write_summary(comparison, folder) if in_graph_mode else ""
-        stem = _stem(summary).replace("msprobe_cmp_summary", "result") if in_graph_mode else _stem(table_paths[0])
-        reports = tuple(
-            write_new(
-                folder,
-                form.file_name(stem),
-                _move_or_write(drafts.reports.get(form.name), partial(form.write, comparison, map_jobs=map_jobs)),
-            )
-            for form in whole_forms
+        table_paths = tuple(
+            path for table in tables for path in _write_table(table, folder, table_forms, drafts, steps)
         )
+        summary = ""
+        stem = _stem(table_paths[0])
+        if in_graph_mode:
+            summary = steps.attempt(because("compare.step_summary"), partial(_write_summary, comparison, folder), "")
+            stem = _stem(summary or _summary_name()).replace("msprobe_cmp_summary", "result")
+        reports: tuple[str, ...] = ()
+        for form in whole_forms:
+            draft = drafts.reports.get(form.name)
+            write = _move_or_write(draft, partial(form.write, comparison, map_jobs=map_jobs))
+            reports += _write_report(form, folder, form.file_name(stem), steps, write)
         files = [os.path.basename(path) for path in (*table_paths, summary, *reports) if path]
-        saved = write_new(folder, f"{stem}.json", lambda draft: save(comparison, draft, files, map_jobs, drafts.rows))
-    return OutputFiles(table_paths, saved, reports, summary)
+        noted = steps.noted(comparison)
+        saved = write_new(folder, f"{stem}.json", lambda draft: save(noted, draft, files, map_jobs, drafts.rows))
+    return OutputFiles(
+        table_paths, saved, reports, summary, tuple(steps.notes), tuple(steps.defects), steps.has_lost_file
+    )
+
+
+def _write_report(
+    form: ReportForm, folder: str, name: str, steps: OptionalSteps, write: Callable[[str], None]
+) -> tuple[str, ...]:
+    """Write a report, or note why it failed; return its path, or nothing."""
+    step = because("compare.step_report", form=form.name)
+    return steps.attempt(step, lambda: (write_new(folder, name, write),), ())
 
 
 def _move_or_write(draft: str | None, write: Callable[[str], None]) -> Callable[[str], None]:
@@ -113,13 +135,15 @@ def row_mapper(rows: Sequence[Row], options: CompareOptions) -> MapJobs:
     return partial(map_jobs, workers=(options.workers or usable_cores()) if is_parallel else 1)
 
 
-def _write_table(named: NamedTable, folder: str, forms: Sequence[ReportForm], drafts: _Drafts) -> Iterator[str]:
+def _write_table(
+    named: NamedTable, folder: str, forms: Sequence[ReportForm], drafts: _Drafts, steps: OptionalSteps
+) -> Iterator[str]:
     """Write a table as CSV and in the given forms; yield the paths."""
     table, draft = named.table, drafts.tables.get(named.key) if named.key else None
     path = write_new(folder, named.name, _move_or_write(draft, partial(write_csv, table)))
     yield path
     for form in forms:
-        yield write_new(folder, f"{_stem(path)}{form.suffix}", partial(form.write_table, table))
+        yield from _write_report(form, folder, f"{_stem(path)}{form.suffix}", steps, partial(form.write_table, table))
 
 
 def named_tables(result: ComparisonResult) -> Iterator[NamedTable]:
@@ -184,8 +208,11 @@ def _write_summary(comparison: Comparison, folder: str) -> str:
         with open_atomic(path) as file:
             file.write(json.dumps(document, indent=2).encode() + b"\n")
 
-    name = f"msprobe_cmp_summary_{time.strftime('%Y%m%d%H%M%S', time.gmtime())}.json"
-    return write_new(folder, name, write)
+    return write_new(folder, _summary_name(), write)
+
+
+def _summary_name() -> str:
+    return f"msprobe_cmp_summary_{time.strftime('%Y%m%d%H%M%S', time.gmtime())}.json"
 
 
 def _stem(path: str) -> str:

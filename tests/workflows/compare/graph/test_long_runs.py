@@ -211,7 +211,8 @@ def test_tables_exist_even_if_a_report_fails(
     monkeypatch.setattr(failing, fail)
     assert compare(sample, tmp_path / "out", capsys) == 70
     assert tables(tmp_path / "out") == tables(tmp_path / "whole")
-    assert not list((tmp_path / "out").glob("result_*.json"))
+    (saved,) = (tmp_path / "out").glob("result_*.json")
+    assert any("ZeroDivisionError" in str(note) for note in load(str(saved)).notes)
     assert not [path.name for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
 
 
