@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentTypeError
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -94,8 +93,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--replay", type=_replay_count, metavar="N|all|none", default=_NOT_GIVEN,
         help="compute this many suspects again from their dumped inputs, to prove or refute them, by the model or by "
-        "types and attributes; default: 5 with -fr, if ONNX Runtime is installed; graph mode: suspects of every rank, "
-        "token and graph",
+        "types and attributes; needs ONNX Runtime; default: 5 with -fr and in graph mode, there of every rank, token "
+        "and graph",
     )  # fmt: skip
 
 
@@ -150,8 +149,7 @@ def with_model(args: argparse.Namespace, options: CompareOptions) -> CompareOpti
         raise UsageError(because("cli.replay_needs_rules"))
     count = args.replay
     if count == _NOT_GIVEN:
-        can_run = bool(args.model) or find_spec("onnxruntime") is not None
-        count = _DEFAULT_REPLAYED if has_rules and can_run else 0
+        count = _DEFAULT_REPLAYED if has_rules or in_graph_mode else 0
     if not args.model:
         return replace(options, replay=count)
     golden = _golden_of_model(args, options)
