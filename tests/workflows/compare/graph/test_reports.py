@@ -49,7 +49,7 @@ def test_one_report_has_all_ranks_and_tokens(sample: GraphSample, tmp_path: Path
     out = compare(capsys, sample, tmp_path)
     (report,) = tmp_path.glob("report_*.html")
     assert f"report: {report}" in out
-    assert "MatMul_1 (MatMulV2) is at fault: wrong scale" in out.replace("\n  ", " ")
+    assert "MatMul_1 (MatMulV2) is proved to be at fault: wrong scale" in out.replace("\n  ", " ")
     page = shown(tmp_path)
     units = page.document["graphMode"]["units"]
     assert [unit[:3] for unit in units] == [[0, 0, None], [0, 1, None], [1, 0, None], [1, 1, None]]
