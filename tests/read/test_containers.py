@@ -162,11 +162,24 @@ def ranges_of(operator: OpDump) -> list[tuple[Slot, Source]]:
     return [(slot, tensor.source) for slot in Slot for tensor in operator.tensors(slot)]
 
 
-def test_excess_bytes_are_noted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encode", [standard_dump, protobuf_dump, nano_dump])
+def test_bytes_that_no_element_needs_are_doubtful(tmp_path: Path, encode: Callable[[EncodedDump], bytes]) -> None:
     tensor = EncodedTensor(dtypes.INT8, (1024,), "ND", bytes(2048))
-    operator = read_operator(write(tmp_path, standard_dump(EncodedDump(outputs=(tensor, SMALL)))))
-    assert [str(note)[:37] for note in operator.outputs[0].notes] == ["its elements take 1024 of 2048 bytes;"]
-    assert operator.outputs[1].notes == ()
+    operator = read_operator(write(tmp_path, encode(EncodedDump(outputs=(tensor, SMALL)))))
+    assert [str(doubt)[:78] for doubt in operator.outputs[0].doubts] == [
+        "its data has 2048 bytes, of which [1024] elements of int8 take 1024; no alignm"
+    ]
+    assert operator.outputs[1].doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "is_doubtful"),
+    [(42, False), (43, True), (64, False), (96, False), (128, False), (160, True), (512, False), (1024, True)],
+)
+def test_only_padding_of_device_buffers_is_not_doubtful(tmp_path: Path, nbytes: int, is_doubtful: bool) -> None:
+    tensor = EncodedTensor(dtypes.FLOAT16, (3, 7), "ND", bytes(nbytes))
+    (output,) = read_operator(write(tmp_path, standard_dump(EncodedDump(outputs=(tensor,))))).outputs
+    assert bool(output.doubts) is is_doubtful
 
 
 def test_unknown_type_numbers_affect_only_their_tensor(tmp_path: Path) -> None:

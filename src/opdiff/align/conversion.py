@@ -70,7 +70,8 @@ def convert(
         return _run_script(codes, spec, layout, shape, script)
     if layout == spec.layout:
         return _keep_layout(codes, layout, shape)
-    request = _Request(spec, _source_layout(spec), _layout(layout), shape, [])
+    source = find_source_layout(spec) or _layout(spec.layout)
+    request = _Request(spec, source, _layout(layout), shape, [])
     return _pack(_reorder(_unpack(codes, request), request), request)
 
 
@@ -87,11 +88,12 @@ def _layout(name: str) -> Layout:
     return found
 
 
-def _source_layout(spec: TensorSpec) -> Layout:
+def find_source_layout(spec: TensorSpec) -> Layout | None:
     """Return the layout of a stored tensor; weights of a matrix multiplication have two axes instead of four."""
     if spec.layout == MATRIX_OF_WEIGHTS.name and len(spec.origin_shape) == _MATRIX_RANK and spec.groups <= 1:
         return MATRIX_OF_WEIGHTS
-    return for_rank(_layout(spec.layout), len(spec.shape))
+    found = _find(spec.layout)
+    return None if found is None else for_rank(found, len(spec.shape))
 
 
 def _unknown(name: str) -> Reason:

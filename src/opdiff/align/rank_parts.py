@@ -124,4 +124,5 @@ def _contiguous(whole: Tensor, axis: int, spans: tuple[Span, ...]) -> FileRange 
 
 def added(parts: tuple[Tensor, ...], dtype: DType, shape: Shape) -> Tensor:
     """Return the sum of tensors."""
-    return Tensor(TensorSpec(dtype, shape, "ND"), AddedTensors(parts), parts[0].name)
+    doubts = tuple(dict.fromkeys(doubt for part in parts for doubt in part.doubts))
+    return Tensor(TensorSpec(dtype, shape, "ND"), AddedTensors(parts), parts[0].name, doubts=doubts)

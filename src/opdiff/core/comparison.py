@@ -79,14 +79,14 @@ class Row(Struct, frozen=True, gc=False, array_like=True):
         golden: the golden side; `None` if there is none.
         shape: the shape in which they were compared, or the target's stored shape; `None` without a tensor.
         data_mode: the data that was compared; never `AUTO`.
-        metrics: the metrics; `None` if nothing was measured.
+        metrics: the metrics; `None` if nothing was measured. Those of a row with a reason are doubtful.
         documented: the documented metrics of graph mode.
         extra: the metrics of the additional columns of graph mode.
         steps: conversions of both tensors to one layout.
         custom: metrics of plug-ins and user scripts: name, value, message.
         overflow: whether the target saturated; `None` if its type cannot, or nothing was measured.
         notes: reservations about the metrics.
-        reason: why the tensors could not be compared; `None` if they were.
+        reason: why the tensors could not be compared, or why the comparison is doubtful; `None` if they were.
         evidence: why the two tensors belong together.
         confidence: confidence of the pairing; `None` without a pair.
         unit: rank, token and graph; `None` offline.
@@ -119,7 +119,7 @@ class Row(Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def is_compared(self) -> bool:
-        """Whether the two sides were compared."""
+        """Whether the two sides were compared, and nothing contradicts it."""
         return self.reason is None
 
     @property

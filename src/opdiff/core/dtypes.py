@@ -184,6 +184,14 @@ def find_numpy(descr: str) -> DType | None:
     return _BY_NUMPY.get(descr[1:])
 
 
+_GRAPH_NAMES = {"DT_FLOAT": "float32", "DT_DOUBLE": "float64", "DT_BF16": "bfloat16"}
+
+
+def name_in_graph(text: str) -> str:
+    """Return the name of an element type that rule files and graph texts write as `DT_FLOAT16`."""
+    return _GRAPH_NAMES.get(text, text.removeprefix("DT_").lower())
+
+
 _LARGEST_FINITE = {
     FLOAT16: 65504.0,
     BFLOAT16: (2 - 2.0**-7) * 2.0**127,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.metrics import TensorStats
     from opdiff.core.reasons import Reason
-    from opdiff.core.tensor import Tensor, TensorKey
+    from opdiff.core.tensor import StatedTensor, Tensor, TensorKey
 
 
 class Unit(Struct, frozen=True):
@@ -101,6 +101,7 @@ class SideTensor(Struct, frozen=True, gc=False):
         tensor: description of the data.
         stats: the statistics, if there is no data.
         problem: why there is neither.
+        stated: what the rule file states about it; `None` if nothing.
     """
 
     key: TensorKey
@@ -109,6 +110,7 @@ class SideTensor(Struct, frozen=True, gc=False):
     tensor: Tensor | None = None
     stats: TensorStats | None = None
     problem: Reason | None = None
+    stated: StatedTensor | None = None
 
     @property
     def data(self) -> Tensor:
@@ -135,9 +137,9 @@ class SideTensor(Struct, frozen=True, gc=False):
         return self.tensor.source.nbytes if self.tensor is not None else 0
 
 
-def side_tensor(key: TensorKey, tensor: Tensor) -> SideTensor:
+def side_tensor(key: TensorKey, tensor: Tensor, stated: StatedTensor | None = None) -> SideTensor:
     """Return a tensor that is named by its file alone."""
-    return SideTensor(key, tensor.source.path, tensor=tensor)
+    return SideTensor(key, tensor.source.path, tensor=tensor, stated=stated)
 
 
 class GraphKind(StrEnum):

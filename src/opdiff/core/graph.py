@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from opdiff.core.reasons import Reason
-    from opdiff.core.tensor import Shape
+    from opdiff.core.tensor import Shape, StatedTensor
 
 QUANTIZING_TYPES = frozenset({"AscendQuant", "AscendQuantV2", "AscendWeightQuant"})
 DEQUANTIZING_TYPES = frozenset({"AscendDequant", "AscendDequantS16", "AscendAntiQuant", "AscendAntiQuantV2"})
@@ -43,6 +43,7 @@ class OutputDesc(Struct, frozen=True, gc=False):
         origin_index: index of the output of that operator; `None` if it is the same index.
         layout: the layout of the original tensor; empty if unknown.
         shape: the shape of the original tensor; empty if unknown.
+        stated: what is stated about the output itself, as it is stored.
     """
 
     position: int
@@ -51,6 +52,7 @@ class OutputDesc(Struct, frozen=True, gc=False):
     origin_index: int | None = None
     layout: str = ""
     shape: Shape = ()
+    stated: StatedTensor | None = None
 
 
 class RuleOp(Struct, frozen=True, gc=False):

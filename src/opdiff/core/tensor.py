@@ -141,6 +141,22 @@ class Declared(Struct, frozen=True, gc=False):
 NOTHING_DECLARED = Declared()
 
 
+class StatedTensor(Struct, frozen=True, gc=False):
+    """What a rule file states about a dumped tensor; empty where it states nothing.
+
+    Attributes:
+        dtype: element type, as `DT_FLOAT16`.
+        layout: layout of the stored tensor.
+        shape: stored shape; unknown extents are negative.
+        origin_shape: shape before the device layout was applied.
+    """
+
+    dtype: str = ""
+    layout: str = ""
+    shape: Shape = ()
+    origin_shape: Shape = ()
+
+
 class Tensor(Struct, frozen=True, gc=False):
     """A tensor in a file.
 
@@ -149,12 +165,14 @@ class Tensor(Struct, frozen=True, gc=False):
         source: location of the data.
         name: name recorded in the file; empty if there is none.
         notes: assumptions of the reader.
+        doubts: contradictions in the file; the numbers may not be those of the tensor.
     """
 
     spec: TensorSpec
     source: Source
     name: str = ""
     notes: tuple[Reason, ...] = ()
+    doubts: tuple[Reason, ...] = ()
 
     def codes(self) -> AnyArray:
         """Read the stored codes in the stored shape; the array is read-only."""

@@ -99,6 +99,7 @@ def _judge(
 
 def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: Sequence[ErrorFacts] = ()) -> Judgement:
     """Judge the rows of one network: each row, and the operators at fault; without advice."""
+    rows = [_without_doubtful_metrics(row) for row in rows]
     located, ranked = _locate(rows, network, limits)
     if located.run_noise >= MAX_RUN_NOISE:
         # All operators add to the error of the outputs, and how much each does is not known.
@@ -123,6 +124,11 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: 
         outputs=model_outputs(rows, located.verdicts, network, located.run_noise),
         candidates=() if network.has_edges else _bad_operators(network, located),
     )
+
+
+def _without_doubtful_metrics(row: Row) -> Row:
+    """Return the row without metrics if it has a reason all the same: no claim rests on doubtful numbers."""
+    return row if row.reason is None or row.metrics is None else replace(row, metrics=None)
 
 
 def _locate(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core.dump import DumpKind
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
 from opdiff.pair.by_rules import PairingContext, iter_pairs, iter_unknown_pairs
@@ -117,7 +118,15 @@ def _prepare(rules: Rules, options: PairOptions, target: DumpIndex, golden: Dump
         model = select(model, options.selection)
     has_moved_strides = any(operator.op_type == "ReadSelect" for operator in model.by_name.values())
     return PairingContext(
-        target, find_golden, golden.dump.kind, model, quantized, options.every_operator, has_moved_strides
+        target=target,
+        find_golden=find_golden,
+        golden_kind=golden.dump.kind,
+        model=model,
+        quantized=quantized,
+        every_operator=options.every_operator,
+        has_moved_strides=has_moved_strides,
+        # The file of the quantization tool describes the model before it was compiled.
+        states_target=rules.fusion is not None and target.dump.kind is DumpKind.NPU,
     )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opdiff.core.dump import DumpedOp
     from opdiff.core.graph import OutputDesc, RuleOp
     from opdiff.core.pairing import PairingResult
-    from opdiff.core.tensor import Shape, Tensor
+    from opdiff.core.tensor import Shape, StatedTensor, Tensor
     from opdiff.pair.dump_index import DumpIndex
     from opdiff.pair.groups import Group, GroupedModel, OpKey
 
@@ -56,6 +56,7 @@ class PairingContext(Struct, frozen=True):
         quantized: operators on quantized values, which get no rows.
         every_operator: whether operators without meaning for the accuracy get rows too.
         has_moved_strides: whether the compiler moved strides of convolutions to earlier operators.
+        states_target: whether the rule file describes the tensors as the target stores them.
     """
 
     target: DumpIndex
@@ -65,6 +66,7 @@ class PairingContext(Struct, frozen=True):
     quantized: frozenset[OpKey]
     every_operator: bool = False
     has_moved_strides: bool = False
+    states_target: bool = False
 
 
 def iter_pairs(context: PairingContext) -> Iterator[PairingResult]:
@@ -197,12 +199,24 @@ def _tensor_pair(
             layout = "" if context.golden_kind is DumpKind.NPU else origin.layout
             declared = Declared(layout, origin.shape, context.has_moved_strides)
             evidence = all_of((*origin.evidence, *found.evidence))
-            golden = side_tensor(found.key, found.tensor)
-            return Pairing(label, side_tensor(key, tensor), golden, declared, evidence)
+            target = side_tensor(key, tensor, _stated(context.model, operator, key) if context.states_target else None)
+            golden = side_tensor(found.key, found.tensor, found.stated)
+            return Pairing(label, target, golden, declared, evidence)
         reasons.append(because("pair.but", evidence=all_of(origin.evidence), problem=found))
     if traced.problem is not None:
         reasons.append(traced.problem)
     return Unpaired(label, key, side_tensor(key, tensor), all_of(reasons))
+
+
+def _stated(model: GroupedModel, operator: RuleOp, key: TensorKey) -> StatedTensor | None:
+    """Return what the rules state about an output, or about the output that an input reads."""
+    index = key.index
+    if key.slot is Slot.INPUT:
+        found = _find_producer(operator, index, model)
+        if isinstance(found, Reason):
+            return None
+        operator, index = found
+    return operator.outputs[index].stated if index < len(operator.outputs) else None
 
 
 def _same_count(target: Tensor, golden: Tensor) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.dump import Dump, DumpedOp
     from opdiff.core.reasons import Reason
-    from opdiff.core.tensor import Tensor
+    from opdiff.core.tensor import StatedTensor, Tensor
 
 _WORD = r"[a-z]+|[0-9]+"
 _MAX_CANDIDATES = 32
@@ -93,11 +93,19 @@ def with_nearest(reason: Reason, nearest: str | None) -> Reason:
 
 
 class Found(Struct, frozen=True):
-    """A golden tensor; `evidence` leads from the original to the golden tensor; empty if the names are equal."""
+    """A golden tensor.
+
+    Attributes:
+        key: the tensor.
+        tensor: its description.
+        evidence: leads from the original to the golden tensor; empty if the names are equal.
+        stated: what the golden rule file states about it.
+    """
 
     key: TensorKey
     tensor: Tensor
     evidence: tuple[Reason, ...] = ()
+    stated: StatedTensor | None = None
 
 
 def find_output(index: DumpIndex, name: str, number: int) -> Found | Reason:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
+    from opdiff.core.tensor import StatedTensor
     from opdiff.pair.by_rules import OriginalTensor
     from opdiff.pair.dump_index import DumpIndex
     from opdiff.pair.groups import GroupedModel
@@ -65,7 +66,9 @@ class FusionOffGolden:
         self._whole: dict[str, str] = {}
         # Golden operators and input numbers that read a golden output, in the order of execution.
         self._readers: dict[TensorRef, list[TensorRef]] = {}
+        self._stated: dict[TensorRef, StatedTensor | None] = {}
         for operator in fusion_off.in_sequence():
+            self._stated |= {(operator.name, output.position): output.stated for output in operator.outputs}
             for index, entry in enumerate(operator.inputs):
                 source = parse_input(entry)
                 if source is not None:
@@ -90,7 +93,7 @@ class FusionOffGolden:
             return self._no_output(origin)
         found = find_output(self._golden, *output)
         if isinstance(found, Found):
-            return replace(found, evidence=_golden_output(origin, output))
+            return replace(found, evidence=_golden_output(origin, output), stated=self._stated.get(output))
         return self._find_input(origin, output) or found
 
     def _find_output(self, origin: OriginalTensor) -> TensorRef | None:
@@ -112,7 +115,8 @@ class FusionOffGolden:
             if operator is not None and index in operator.inputs:
                 read = because("pair.golden_reader", name=name, index=index)
                 key = TensorKey(name, Slot.INPUT, index)
-                return Found(key, operator.inputs[index], (*_golden_output(origin, output), read))
+                evidence = (*_golden_output(origin, output), read)
+                return Found(key, operator.inputs[index], evidence, self._stated.get(output))
         return None
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
 from opdiff.core.remote.urls import is_remote, own_path
+from opdiff.read.agreement import with_doubts
 from opdiff.read.ascend import read_ascend
 from opdiff.read.filename import parse_dump_name
 from opdiff.read.nano import is_nano, read_nano
@@ -89,8 +90,10 @@ def _describe(file: OpenFile, *, sliced: bool) -> OpDump:
     # The last reader accepts all files, so that it is not asked.
     reader = next((reader for reader in READERS[:-1] if reader.recognizes(file)), READERS[-1])
     operator = reader.read(file)
-    parsed = parse_dump_name(file.name) if sliced and operator.attr else None
+    parsed = parse_dump_name(file.name) if operator.attr else None
     if parsed is None or not parsed.is_slice:
+        return with_doubts(operator)
+    if not sliced:
         return operator
     from opdiff.read.slices import as_slice
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
-from opdiff.core.source import MAX_RANK, FileRange
+from opdiff.core.source import FileRange
 from opdiff.core.tensor import Blob, Container, OpDump, Slot, Tensor, TensorSpec, parse_format_word
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import UNKNOWN_FIELD, Field, Message, Type
@@ -95,8 +95,6 @@ DUMP_DATA = Message(
         9: Field("dfx_message", Type.STRING),
     }
 )
-# Largest alignment of device buffers, in bytes.
-_MAX_ALIGNMENT = 512
 # Fields whose items have a payload, in its order.
 _PAYLOAD = ("input", "output", "buffer", "space")
 
@@ -134,8 +132,10 @@ def _read_protobuf(file: OpenFile, header: int) -> OpDump:
             raise DumpError(file.path, problem, 0) from error
     if not any(values.get(kind) for kind in _PAYLOAD):
         raise DumpError(file.path, because("read.nothing_described"), 0)
-    operator = _describe(values, file, Container.PROTOBUF, partial(_embedded_range, file.path))
-    return _with_anomalies(operator, cursor.anomalies) if cursor.anomalies else operator
+    if cursor.anomalies:
+        # No newer writer adds fields to this form, and an unknown field may be a tensor.
+        raise cursor.anomalies[0]
+    return _describe(values, file, Container.PROTOBUF, partial(_embedded_range, file.path))
 
 
 def _with_anomalies(operator: OpDump, anomalies: Sequence[DumpError]) -> OpDump:
@@ -216,17 +216,16 @@ def _tensor(item: dict[str, Any], source: FileRange) -> Tensor:
     shape = (source.nbytes,) if dtype is dtypes.UNDEFINED else _dims(get("shape"))
     groups = max(get("sub_format", 0), groups)
     spec = TensorSpec(dtype, shape, layout, _dims(get("original_shape")), groups, get("address") or None)
-    return Tensor(spec, source, "", _unused_bytes(spec, source))
+    return Tensor(spec, source, doubts=_data_doubts(item, source))
 
 
-def _unused_bytes(spec: TensorSpec, source: FileRange) -> tuple[Reason, ...]:
-    """Note that a tensor has more bytes than its elements and the alignment of buffers need."""
-    if not spec.dtype.bits or source.nbytes <= _MAX_ALIGNMENT or len(spec.shape) > MAX_RANK:
-        return ()
-    needed = spec.dtype.nbytes(spec.count)
-    if source.nbytes - needed <= _MAX_ALIGNMENT:
-        return ()
-    return (because("read.unused_bytes", needed=needed, nbytes=source.nbytes),)
+def _data_doubts(item: dict[str, Any], source: FileRange) -> tuple[Reason, ...]:
+    """Return the contradiction between the payload, the data inside the header, and the size that is recorded."""
+    offset, nbytes = item.get("data", (0, 0))
+    if nbytes and offset != source.offset:
+        return (because("read.data_in_header", nbytes=nbytes),)
+    size = item.get("size", 0)
+    return (because("read.other_size", size=size, nbytes=source.nbytes),) if size and size != source.nbytes else ()
 
 
 def _dims(shape: dict[str, Any] | None) -> Shape:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
 from opdiff.core.source import JoinedSlices
+from opdiff.read.agreement import joined_doubts, with_doubts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,16 +69,17 @@ def as_slice(operator: OpDump, name: DumpName) -> OpDump:
     A slice has no origin shape, because the recorded one is that of the whole tensor.
     """
     if operator.attr.strip() == "{}":
-        return operator
+        return with_doubts(operator)
     info = parse_attr(operator)
     if not info.automatic:
-        return operator
+        return with_doubts(operator)
     thread = name.slice_number
-    return replace(
+    slices = replace(
         operator,
         inputs=_with_shapes(operator, operator.inputs, info.inputs, thread),
         outputs=_with_shapes(operator, operator.outputs, info.outputs, thread),
     )
+    return with_doubts(slices)
 
 
 def join_slices(parts: Sequence[tuple[DumpName, OpDump]]) -> OpDump:
@@ -117,7 +119,8 @@ def _join_output(operators: Sequence[OpDump], output: int, axis: int | None) -> 
     whole = (*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])
     source = JoinedSlices(tuple(tensor.source for tensor in tensors), shapes, axis)
     note = because("read.joined", count=len(tensors), axis=axis)
-    return replace(first, spec=replace(first.spec, shape=whole), source=source, notes=(*first.notes, note))
+    spec = replace(first.spec, shape=whole)
+    return replace(first, spec=spec, source=source, notes=(*first.notes, note), doubts=joined_doubts(tensors))
 
 
 def _with_origin(tensor: Tensor, origin_shape: Shape) -> Tensor:

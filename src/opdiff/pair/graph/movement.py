@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.dtypes import BY_NAME, NANO_BY_NUMBER, Kind
+from opdiff.core.dtypes import BY_NAME, NANO_BY_NUMBER, Kind, name_in_graph
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -27,7 +27,6 @@ _SAME_ORDER = frozenset(
 _TRANSPOSES = frozenset({"Transpose", "TransposeD", "Permute"})
 _BROADCASTS = frozenset({"BroadcastTo", "BroadcastToD", "Expand"})
 CAST = "Cast"
-_NAMES = {"DT_FLOAT": "float32", "DT_DOUBLE": "float64", "DT_BF16": "bfloat16"}
 # Which kinds hold the numbers of which.
 _WIDTH_OF_KIND = {Kind.BOOL: 0, Kind.INTEGER: 1, Kind.FLOAT: 2, Kind.COMPLEX: 3}
 
@@ -204,7 +203,7 @@ def _ravel(indices: list[AnyArray], shape: Shape) -> AnyArray:
 
 def dtype_name(text: str) -> str:
     """Return the element type of a descriptor, as `DT_FLOAT16`; empty if it is not known."""
-    name = _NAMES.get(text, text.removeprefix("DT_").lower())
+    name = name_in_graph(text)
     return name if name in BY_NAME and name != "undefined" else ""
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from opdiff.core.dtypes import name_in_graph
 from opdiff.core.dump import GraphKind, GraphOp, SideTensor, SkippedPath, TokenDump
 from opdiff.core.errors import DumpError
 from opdiff.core.filesystem import read_ahead
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 _MAX, _MIN, _MEAN = ("Max Value", "max"), ("Min Value", "min"), ("Avg Value", "mean", "avg")
 _NORM, _NANS = ("l2norm", "L2norm", "L2 Norm"), ("Nan Count",)
 _INFS = ("Negative Inf Count", "Positive Inf Count")
-_TYPES = {"DT_FLOAT": "float32", "DT_DOUBLE": "float64", "DT_BF16": "bfloat16"}
 
 
 def read_token(folders: Sequence[Folder], kind: GraphKind) -> TokenDump:
@@ -148,7 +148,7 @@ def _line_stats(line: StatisticsLine) -> TensorStats:
         find(_NORM),
         None if nans is None else int(nans),
         int(sum(number or 0 for number in infs)) if infs else None,
-        dtype=_TYPES.get(line.dtype, line.dtype.removeprefix("DT_").lower()),
+        dtype=name_in_graph(line.dtype),
         shape=line.shape or None,
     )
 

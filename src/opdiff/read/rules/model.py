@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.graph import ModelOrigin, OutputDesc, RuleFile, RuleGraph, RuleOp
+from opdiff.core.tensor import StatedTensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -178,13 +179,16 @@ def _output(desc: TensorDesc, position: int) -> OutputDesc:
     layout, shape = attributes.get("_datadump_origin_format"), attributes.get("origin_shape")
     if not isinstance(layout, str):
         layout = attributes.get("origin_format")
+    origin_shape = tuple([extent for extent in shape if isinstance(extent, int)]) if isinstance(shape, tuple) else ()
     return OutputDesc(
         position,
         desc.dtype,
         name if isinstance(name, str) else "",
         index if isinstance(index, int) else position,
         layout if isinstance(layout, str) else "",
-        tuple([extent for extent in shape if isinstance(extent, int)]) if isinstance(shape, tuple) else (),
+        origin_shape,
+        # A description without a layout is not that of a compiled tensor.
+        StatedTensor(desc.dtype, desc.layout, desc.shape, origin_shape) if desc.layout else None,
     )
 
 

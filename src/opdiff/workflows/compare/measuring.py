@@ -13,6 +13,7 @@ from opdiff.core.comparison import DataMode, unpaired_row
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import because
 from opdiff.run import Work, limit_workers, run, usable_cores
+from opdiff.workflows.agreement import with_doubts
 from opdiff.workflows.cluster import is_unread
 from opdiff.workflows.compare.batch import is_remote_pair, measure_batch
 from opdiff.workflows.compare.job import Job, JobOutcome, MeasureOptions, data_mode, died, failed, measure_job
@@ -153,7 +154,7 @@ def _rows_of(
     outcomes = {job.number: outcome for job, outcome in _measure(jobs, measuring, progress)}
     rows |= {number: outcome.row for number, outcome in outcomes.items()}
     defects = {number: outcome.defect for number, outcome in outcomes.items() if outcome.defect}
-    in_order = tuple([_with_pairing_note(rows[number]) for number in range(len(pairs))])
+    in_order = tuple([_with_pairing_note(with_doubts(rows[number], pair)) for number, pair in enumerate(pairs)])
     return in_order, tuple(defects[number] for number in sorted(defects))
 
 
