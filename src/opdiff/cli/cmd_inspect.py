@@ -162,6 +162,9 @@ def _print_findings(findings: tuple[CheckResult, ...], *, all_locations: bool) -
 def _print_file(report: FileReport, *, verbose: bool) -> None:
     facts_of_file = {"path": report.path, "container": report.container, "size": size(report.nbytes)}
     print(printable(said("cli.dump_file", **facts_of_file)))
+    for tensor in report.tensors:
+        for doubt in tensor.doubts:
+            print(wrapped(printable(f"  {said('cli.doubtful_tensor', tensor=_name(tensor), doubt=doubt)}")))
     facts = (("operator", report.op_name), ("type", report.op_type), ("version", report.version))
     for name, value in (*facts, ("time", _time(report.dump_time))):
         if value:

@@ -243,6 +243,15 @@ def test_many_tensors_are_counted(tmp_path: Path, opdiff: Command) -> None:
     assert len(opdiff("inspect", path, "--json").json["tensors"]) == 1005
 
 
+def test_contradictions_come_first(tmp_path: Path, opdiff: Command) -> None:
+    damaged = replace(CONV.outputs[0], dtype=dtypes.INT8, payload=CONV.outputs[0].payload * 2)
+    path = add(tmp_path, FILE, standard_dump(replace(CONV, outputs=(damaged,))))
+    lines = opdiff("inspect", path).out.splitlines()
+    assert lines[1].startswith("  doubtful: output:0: its data has 256 bytes, of which")
+    (problem,) = [found for found in inspect_json(opdiff, tmp_path)["findings"] if found["code"] == "contradictory"]
+    assert problem["severity"] == "error"
+
+
 # JSON
 
 FILE_FIELDS = {
@@ -271,6 +280,7 @@ def test_json_is_complete(tmp_path: Path, opdiff: Command) -> None:
         "notes": [],
         "statistics": None,
         "problem": "",
+        "doubts": [],
     }
     assert (found["buffers"], found["spaces"]) == ([3], [3, 0])
 

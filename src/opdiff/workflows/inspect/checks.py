@@ -18,6 +18,7 @@ from opdiff.core.tensor import Container, Slot
 from opdiff.read.directory import is_debug, is_statistics
 from opdiff.read.filename import FxName
 from opdiff.read.npy import NOT_NUMERIC
+from opdiff.workflows.agreement import tensor_doubts
 from opdiff.workflows.inspect.contents import is_sliced, shared_addresses, tensor_key
 
 if TYPE_CHECKING:
@@ -76,6 +77,15 @@ def _doubtful(dumps: DumpTree) -> Iterator[CheckResult]:
     operators = [operator for record in dumps.records for operator in record.contents.operators]
     where = (_at(operator.dump.path, anomaly) for operator in operators for anomaly in operator.dump.anomalies)
     yield _result(Severity.WARNING, "doubtful", where)
+
+
+def _contradictory(dumps: DumpTree) -> Iterator[CheckResult]:
+    where = (
+        _at(_location(record, key), doubt)
+        for record, key, tensor in _all_tensors(dumps)
+        for doubt in tensor_doubts(tensor)
+    )
+    yield _result(Severity.ERROR, "contradictory", where)
 
 
 def _skipped(dumps: DumpTree) -> Iterator[CheckResult]:
@@ -257,6 +267,7 @@ def _result(severity: Severity, code: str, where: Iterable[Reason]) -> CheckResu
 
 
 _CHECKS = (
+    _contradictory,
     _unreadable,
     _doubtful,
     _too_short,

@@ -20,6 +20,7 @@ from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, pa
 from opdiff.read.overflow import read_overflow, to_json
 from opdiff.read.reduced import read_reduced
 from opdiff.read.statistics import StatisticsLine, read_statistics
+from opdiff.workflows.agreement import tensor_doubts
 from opdiff.workflows.inspect.checks import CheckResult, run_checks
 from opdiff.workflows.inspect.contents import Depth, read_tree, with_facts
 from opdiff.workflows.inspect.model_report import ModelReport, describes_model, inspect_model
@@ -40,7 +41,10 @@ _WITH_PADDING = Reason("inspect.with_padding")
 
 
 class TensorReport(Struct, frozen=True):
-    """One tensor of a file; with `statistics` if requested, or the `problem` that prevents statistics."""
+    """One tensor of a file; with `statistics` if requested, or the `problem` that prevents statistics.
+
+    `doubts` are contradictions in its description.
+    """
 
     slot: Slot
     index: int
@@ -56,6 +60,7 @@ class TensorReport(Struct, frozen=True):
     notes: tuple[Reason, ...]
     statistics: FiniteStats | None = None
     problem: Reason | str = ""
+    doubts: tuple[Reason, ...] = ()
 
 
 class FileReport(Struct, frozen=True):
@@ -209,7 +214,7 @@ def _tensor_report(slot: Slot, index: int, tensor: Tensor, *, statistics: bool) 
     return TensorReport(
         slot, index, tensor.name, spec.dtype.name, spec.layout, spec.shape, spec.origin_shape, spec.groups,
         getattr(tensor.source, "offset", None), tensor.source.nbytes, spec.address, (*tensor.notes, *notes),
-        found, problem,
+        found, problem, tensor_doubts(tensor),
     )  # fmt: skip
 
 
