@@ -118,9 +118,10 @@ screenshots: $(STAMPS)/test $(STAMPS)/browser
 	@fc-list :lang=zh 2> /dev/null | grep -q . || { $(call debian,fontconfig fonts-noto-cjk); }
 	PYTHONPATH=tests $(BIN)/python tests/browser/screenshots.py
 
-# Whole runs on mutated files, with disturbances and signals. SECONDS is their duration.
+# Whole runs on mutated files, with disturbances and signals. SECONDS is their duration. Then every bit of every header.
 attack: $(STAMPS)/test
 	PYTHONPATH=tests $(BIN)/python -m attack.run --seconds $(SECONDS)
+	PYTHONPATH=tests $(BIN)/python -m attack.flips
 
 fuzz: $(STAMPS)/test $(STAMPS)/fuzz
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)

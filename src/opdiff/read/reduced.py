@@ -110,7 +110,12 @@ def _member(path: str) -> bytes:
 
     try:
         with open_input(path) as file, zipfile.ZipFile(file) as archive:
-            if MEMBER not in archive.namelist():
+            names = archive.namelist()
+            unknown = [name for name in names if name.removesuffix(".npy") not in (MEMBER, *SLOT_NAMES.values())]
+            if unknown:
+                # No writer adds members: the name of one is damaged.
+                raise DumpError(path, because("read.reduced_member", member=unknown[0]))
+            if MEMBER not in names:
                 return b""
             info = archive.getinfo(MEMBER)
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
