@@ -1,6 +1,7 @@
 """The program `opdiff`, also as `python -m opdiff`."""
 
 import gc
+import os
 import sys
 
 
@@ -18,6 +19,7 @@ def _run(*, at_once: bool) -> int:
     # Modules hold many values and hardly a reference cycle: searching for cycles while they are imported is no use.
     gc.disable()
     try:
+        _leave_out_current_folder()
         from opdiff.cli import main as run
 
         code = run()
@@ -31,6 +33,19 @@ def _run(*, at_once: bool) -> int:
     return code
 
 
+def _leave_out_current_folder() -> None:
+    """Remove the current folder from the module path if an empty entry of PYTHONPATH stands for it.
+
+    Scripts that set up toolkits leave such entries: `export PYTHONPATH=/opt/toolkit/python:$PYTHONPATH`.
+    """
+    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if len(entries) > 1 and "" in entries:
+        # Processes that are started inherit it.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, entries))
+        here = os.getcwd()
+        sys.path[:] = [entry for entry in sys.path if entry not in ("", here)]
+
+
 def _end_at_once(code: int) -> None:
     """End the process, unless something waits for Python's own end, which takes 5 ms to release every value.
 
@@ -38,7 +53,6 @@ def _end_at_once(code: int) -> None:
     """
     # Not imported at the top: the search path is cleaned before.
     import atexit
-    import os
 
     threading = sys.modules.get("threading")
     has_threads = threading is not None and threading.active_count() > 1

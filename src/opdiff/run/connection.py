@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.core.remote.urls import reachable_hosts
 from opdiff.run.cluster import Cluster
+from opdiff.run.module_path import without_current_folder
 from opdiff.run.worker_task import software_versions, version_differences
 
 if TYPE_CHECKING:
@@ -88,7 +90,12 @@ def _connect(address: str) -> Iterator[Client]:
 
     local = _LOCAL.fullmatch(address)
     if local:
-        with _local_workers(int(local[1])) as cluster, Client(cluster, set_as_default=False) as client:
+        with (
+            without_current_folder(),
+            TemporaryDirectory(prefix="opdiff-", ignore_cleanup_errors=True) as scratch,
+            _local_workers(int(local[1]), scratch) as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
             yield client
         return
     is_file = os.path.isfile(address)
@@ -102,14 +109,19 @@ def _connect(address: str) -> Iterator[Client]:
         yield client
 
 
-def _local_workers(count: int) -> LocalCluster:
-    """Start workers that listen on the loopback address only, and talk to clients that have their certificate only."""
+def _local_workers(count: int, scratch: str) -> LocalCluster:
+    """Start workers that listen on the loopback address only, and talk to clients that have their certificate only.
+
+    Args:
+        count: number of processes.
+        scratch: private folder. Dask looks for modules there first, and its default is a folder that others can make.
+    """
     import logging
 
     import dask
     from distributed import LocalCluster, Security
 
-    with dask.config.set(_LOCAL_SETTINGS):
+    with dask.config.set(_LOCAL_SETTINGS | {"temporary-directory": scratch}):
         return LocalCluster(
             n_workers=count,
             threads_per_worker=1,
@@ -119,8 +131,6 @@ def _local_workers(count: int) -> LocalCluster:
             silence_logs=logging.CRITICAL,
             scheduler_kwargs={"allowed_failures": 1, "dashboard": False, "dashboard_address": "127.0.0.1:0"},
             preload="opdiff.run.worker_task",
-            # Modules are not imported from the current folder, where dumps of others may be.
-            env={"PYTHONSAFEPATH": "1"},
         )
 
 

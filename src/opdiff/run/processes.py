@@ -12,6 +12,8 @@ from multiprocessing import forkserver, get_context, parent_process
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
+from opdiff.run.module_path import without_current_folder
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from multiprocessing.synchronize import Event
@@ -21,8 +23,6 @@ Result = TypeVar("Result")
 
 # Jobs sent to a worker at once: a compromise between the cost of sending and a steady progress bar.
 _JOBS_PER_BATCH = 16
-# Environment variable that keeps the current folder out of `sys.path`.
-_SAFE_PATH = "PYTHONSAFEPATH"
 # In a worker: set when the parent needs no more results.
 _stop: Event | None = None
 
@@ -119,20 +119,12 @@ def _open_pool(function: Callable[[Job], Result], workers: int) -> tuple[Process
 
 
 def _start_forkserver() -> None:
-    """Start the process that starts the workers. It ignores interrupts, which the parent handles.
-
-    It is started as `python -c`, which would import modules from the current folder, where dumps of others may be.
-    """
+    """Start the process that starts the workers. It ignores interrupts, which the parent handles."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    safe_path = os.environ.get(_SAFE_PATH)
-    os.environ[_SAFE_PATH] = "1"
     try:
-        forkserver.ensure_running()
+        with without_current_folder():
+            forkserver.ensure_running()
     finally:
-        if safe_path is None:
-            del os.environ[_SAFE_PATH]
-        else:
-            os.environ[_SAFE_PATH] = safe_path
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
