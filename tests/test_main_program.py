@@ -1,11 +1,18 @@
-"""The end of the program: at once, unless something waits for Python's own end."""
+"""The end of the program: at once, unless something waits for Python's own end; and by signals."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+from dump_files import TIME, add, numbered
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PROGRAM = """
 import sys
@@ -42,3 +49,53 @@ def test_the_command_line_returns_to_programs_that_call_it() -> None:
     program = PROGRAM.format(name="main", before="")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (3, "returned 3\n")
+
+
+# Ends itself by a signal in the first call of a function of a module.
+SIGNALLED = """
+import os, sys
+from opdiff.__main__ import main
+
+def watch(frame, event, argument):
+    if event == "call" and frame.f_code.co_name == {function!r} and frame.f_globals.get("__name__") == {module!r}:
+        sys.setprofile(None)
+        os.kill(os.getpid(), {number})
+
+sys.argv = ["opdiff", *{arguments!r}]
+sys.setprofile(watch)
+sys.exit(main())
+"""
+# Moments of a run: the first calls of functions, by module. Exceptions in some of them are lost or crash their caller.
+MOMENTS = (
+    ("opdiff.__main__", "_leave_out_current_folder"),
+    ("enum", "__set_name__"),
+    ("importlib._bootstrap", "cb"),
+    ("msgspec._utils", "get_class_annotations"),
+    ("typing", "__hash__"),
+    ("opdiff.cli", "main"),
+    ("opdiff.cli.cmd_inspect", "run"),
+    ("opdiff.__main__", "_prepare_exit"),
+)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("module", "function"), MOMENTS, ids=map(".".join, MOMENTS))
+def test_signals_end_the_program_at_any_moment(
+    module: str, function: str, number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    add(tmp_path, f"Add.a.1.2.{TIME}", numbered(2))
+    program = SIGNALLED.format(
+        module=module, function=function, number=int(number), arguments=["inspect", str(tmp_path)]
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (code, "opdiff: interrupted\n")
+
+
+def test_ignored_signals_stay_ignored(tmp_path: Path) -> None:
+    add(tmp_path, f"Add.a.1.2.{TIME}", numbered(2))
+    program = SIGNALLED.format(
+        module="opdiff.cli", function="main", number=int(signal.SIGINT), arguments=["inspect", str(tmp_path)]
+    )
+    before = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    done = subprocess.run([sys.executable, "-c", before + program], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -10,7 +10,7 @@ import sys
 from contextvars import copy_context
 from typing import TYPE_CHECKING
 
-from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.exit_codes import ExitCode, interrupt_exit_code
 from opdiff.cli.language import choose_language, language, said
 from opdiff.cli.parsers import parse_command
 from opdiff.cli.streams import prepare_streams
@@ -60,9 +60,9 @@ def _run_command(args: Namespace) -> int:
     try:
         code: int = args.run(args)
         sys.stdout.flush()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         print(f"opdiff: {said('cli.interrupted')}", file=sys.stderr)
-        return ExitCode.INTERRUPTED
+        return interrupt_exit_code(interrupt)
     except (OpdiffError, OSError) as error:
         print(f"opdiff: {printable(_message(error))}", file=sys.stderr)
         return ExitCode.USAGE if isinstance(error, UsageError | PluginError) else ExitCode.UNUSABLE_INPUT

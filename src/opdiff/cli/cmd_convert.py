@@ -10,7 +10,7 @@ from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_cache, add_cluster, add_custom, add_jobs, add_json, check_cluster, is_on_host
-from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.exit_codes import ExitCode, interrupt_exit_code
 from opdiff.cli.language import in_language, said
 from opdiff.cli.terminal import Progress, make_output_folder, write_json
 from opdiff.core import filesystem
@@ -95,14 +95,14 @@ def run(args: argparse.Namespace) -> int:
         make_output_folder(options.output)
         started = time.monotonic()
         results: Results = {}
-        interrupted = False
+        interrupted_with = None
         try:
             for job, result in convert_all(plan.jobs, args.jobs, cluster):
                 _print_steps(args, job, result)
                 results[job] = result
                 progress.reach(len(results), len(plan.jobs))
-        except KeyboardInterrupt:
-            interrupted = True
+        except KeyboardInterrupt as interrupt:
+            interrupted_with = interrupt_exit_code(interrupt)
     results = {job: results[job] for job in plan.jobs if job in results}
     failed_list = _write_lists(options.output, plan, results)
     if args.json != "-":
@@ -113,9 +113,9 @@ def run(args: argparse.Namespace) -> int:
     for result in results.values():
         if result.defect:
             print(result.defect, file=sys.stderr)
-    if interrupted:
+    if interrupted_with is not None:
         print(f"opdiff: {said('cli.convert_interrupted')}", file=sys.stderr)
-        return ExitCode.INTERRUPTED
+        return interrupted_with
     return _exit_code(results.values(), strict=args.strict)
 
 

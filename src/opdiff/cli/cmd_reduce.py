@@ -77,18 +77,24 @@ def run(args: argparse.Namespace) -> int:
     check_cluster(args, "load")
     options = _options(args)
     stop = Event()
+    if args.cluster:
+        # The work is interrupted, which cancels what was submitted.
+        return _reduce(args, options, stop)
+    received = signal.SIGINT
 
-    def end_after_current_file(_number: int, _frame: FrameType | None) -> None:
+    def end_after_current_file(number: int, _frame: FrameType | None) -> None:
+        nonlocal received
+        received = signal.Signals(number)
         stop.set()
 
-    # On a cluster the work is interrupted, which cancels what was submitted.
-    end = signal.default_int_handler if args.cluster else end_after_current_file
-    previous = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    previous = {number: signal.signal(number, end_after_current_file) for number in numbers}
     try:
-        return _reduce(args, options, stop)
+        code = _reduce(args, options, stop)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+    return 128 + received if stop.is_set() and not options.watch else code
 
 
 def _options(args: argparse.Namespace) -> ReduceOptions:
@@ -123,8 +129,7 @@ def _reduce(args: argparse.Namespace, options: ReduceOptions, stop: Event) -> in
         print(printable(line))
     if args.json:
         write_json(args.json, totals)
-    is_interrupted = stop.is_set() and not options.watch
-    return ExitCode.INTERRUPTED if is_interrupted else ExitCode.OK
+    return ExitCode.OK
 
 
 def _total_line(totals: ReduceTotals, *, keep: bool) -> str:

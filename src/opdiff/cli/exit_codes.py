@@ -6,7 +6,7 @@ from enum import IntEnum
 
 SUMMARY = """\
 exit codes: 0 done, 1 gate violated (--fail-on, --strict, selftest), 2 usage error, 3 input unusable,
-            70 defect of opdiff, 130 interrupted
+            70 defect of opdiff, 130 interrupted, 143 terminated
 """
 
 
@@ -22,6 +22,13 @@ class ExitCode(IntEnum):
     """An unexpected exception; EX_SOFTWARE of sysexits.h."""
     INTERRUPTED = 130
     """Ended by Ctrl-C; the shell's code for SIGINT."""
+    TERMINATED = 143
+    """Ended by `kill` or a job scheduler; the shell's code for SIGTERM."""
+
+
+def interrupt_exit_code(interrupt: KeyboardInterrupt) -> ExitCode:
+    """Return the exit code after an interrupt, which names its signal if that is not SIGINT."""
+    return ExitCode(128 + interrupt.args[0]) if interrupt.args else ExitCode.INTERRUPTED
 
 
 def comparison_exit_code(*, defects: int, compared: int, gate_hit: bool, misfit: bool = False) -> ExitCode:

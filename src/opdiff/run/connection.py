@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.core.remote.urls import reachable_hosts
+from opdiff.run.child_processes import without_current_folder, without_interrupts
 from opdiff.run.cluster import Cluster
-from opdiff.run.module_path import without_current_folder
 from opdiff.run.worker_task import software_versions, version_differences
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _local_workers(count: int, scratch: str) -> LocalCluster:
     import dask
     from distributed import LocalCluster, Security
 
-    with dask.config.set(_LOCAL_SETTINGS | {"temporary-directory": scratch}):
+    with dask.config.set(_LOCAL_SETTINGS | {"temporary-directory": scratch}), without_interrupts():
         return LocalCluster(
             n_workers=count,
             threads_per_worker=1,

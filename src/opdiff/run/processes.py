@@ -12,7 +12,7 @@ from multiprocessing import forkserver, get_context, parent_process
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
-from opdiff.run.module_path import without_current_folder
+from opdiff.run.child_processes import without_current_folder, without_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -119,13 +119,9 @@ def _open_pool(function: Callable[[Job], Result], workers: int) -> tuple[Process
 
 
 def _start_forkserver() -> None:
-    """Start the process that starts the workers. It ignores interrupts, which the parent handles."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        with without_current_folder():
-            forkserver.ensure_running()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    """Start the process that starts the workers."""
+    with without_interrupts(), without_current_folder():
+        forkserver.ensure_running()
 
 
 def _finished(pending: dict[Future[list[Result]], Sequence[Job]]) -> Iterator[tuple[Job, Result]]:

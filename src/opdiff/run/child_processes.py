@@ -1,8 +1,9 @@
-"""The module path of interpreters that are started: without the current folder, where dumps of others may be."""
+"""What processes inherit from the one that starts them: their module path, and which signals they get."""
 
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,18 @@ _SAFE_PATH = "PYTHONSAFEPATH"
 
 
 @contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Keep interrupts from processes and threads that are started meanwhile; the main thread handles them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def without_current_folder() -> Iterator[None]:
-    """Keep the current folder out of the module path of interpreters that this process starts meanwhile.
+    """Keep the current folder, where dumps of others may be, out of the module path of interpreters started meanwhile.
 
     Set in the environment: an interpreter imports modules before any code of ours could change its path.
     """
