@@ -119,3 +119,9 @@ def test_kind_ignores_names_and_numbers() -> None:
 
     assert kind_of(reason("a", 0)) == kind_of(reason("b", 1)) == ("pair.but", "pair.output_is", "pair.no_file")
     assert kind_of(all_of([reason("a", 0), quoted("b")])) != kind_of(all_of([reason("a", 0), quoted("c")]))
+
+
+def test_integers_too_long_for_python_to_write_are_shown_by_magnitude() -> None:
+    reason = because("workflows.too_few_bytes", needed=4 * (2**63 - 1) ** 300, stored=16)
+    for language in Language:
+        assert "2^18902" in render(reason, language)

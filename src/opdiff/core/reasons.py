@@ -48,6 +48,8 @@ class Language(StrEnum):
     CHINESE = "zh"
 
 
+# Bits of the largest integers that Python writes in decimal: it refuses more than 4300 digits.
+_MAX_INTEGER_BITS = 14_000
 _SEPARATORS = {Language.ENGLISH: "; ", Language.CHINESE: "\uff1b"}
 
 
@@ -184,6 +186,9 @@ def _formatted(number: float, spec: str) -> str:
     try:
         return format(number, spec)
     except (ValueError, OverflowError):
+        if isinstance(number, int) and number.bit_length() > _MAX_INTEGER_BITS:
+            # Python refuses to write it. The product of a hostile shape is such a number.
+            return f"about 2^{number.bit_length()}"
         # Not the expected number, as an older or damaged file may have it.
         return str(number)
 
