@@ -41,11 +41,15 @@ struct Table {
     }
 };
 
-// Bytes read sequentially; `is_good` becomes false at the first missing or malformed one.
+// Bytes read sequentially; `is_good` becomes false at the first missing or malformed one. An input and its parts share the
+// number of fields that may still be read.
 struct Input {
     const uint8_t *at;
     const uint8_t *end;
+    Py_ssize_t *fields_left;
     bool is_good = true;
+
+    bool count_field() { return (*fields_left)-- > 0; }
 
     uint64_t varint(unsigned bits = 64) {
         uint64_t value = 0;
@@ -61,11 +65,11 @@ struct Input {
     Input part(uint64_t size) {
         if (size > static_cast<uint64_t>(end - at)) {
             is_good = false;
-            return {end, end, false};
+            return {end, end, fields_left, false};
         }
         const uint8_t *start = at;
         at += size;
-        return {start, at};
+        return {start, at, fields_left};
     }
 };
 
@@ -107,7 +111,7 @@ PyObject *text_of(const Input &part) {
 bool take_numbers(PyObject *values, const Field &field, Input part) {
     while (part.at < part.end) {
         const uint64_t value = part.varint();
-        if (!part.is_good || !put(values, field, number_of(field, value))) return false;
+        if (!part.is_good || !part.count_field() || !put(values, field, number_of(field, value))) return false;
     }
     return part.is_good;
 }
@@ -122,7 +126,7 @@ bool take_part(PyObject *values, const Field &field, const Input &part) {
 
 bool take_field(const Table &table, PyObject *values, Input &input) {
     const uint64_t tag = input.varint(32);
-    if (!input.is_good || tag < 8 || tag > UINT32_MAX) return false;
+    if (!input.is_good || !input.count_field() || tag < 8 || tag > UINT32_MAX) return false;
     const Field *field = table.find(tag >> 3);
     const auto wire = static_cast<unsigned>(tag & 7);
     if (field && wire == varint_wire && field->is_number()) {
@@ -184,18 +188,18 @@ PyObject *message_table(PyObject *, PyObject *fields) {
     }
 }
 
-// decode_message(table, data, start, end): values by name, or None.
+// decode_message(table, data, start, end, max_fields): values by name, or None.
 PyObject *decode_message(PyObject *, PyObject *arguments) {
     PyObject *capsule = nullptr, *data = nullptr;
-    Py_ssize_t start = 0, end = 0;
-    if (!PyArg_ParseTuple(arguments, "OOnn", &capsule, &data, &start, &end)) return nullptr;
+    Py_ssize_t start = 0, end = 0, max_fields = 0;
+    if (!PyArg_ParseTuple(arguments, "OOnnn", &capsule, &data, &start, &end, &max_fields)) return nullptr;
     const Table *table = table_of(capsule);
     Py_buffer buffer;
     if (!table || PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE) < 0) return nullptr;
     PyObject *values = nullptr;
     if (start >= 0 && start <= end && end <= buffer.len) {
         const auto *bytes = static_cast<const uint8_t *>(buffer.buf);
-        values = decode(*table, {bytes + start, bytes + end});
+        values = decode(*table, {bytes + start, bytes + end, &max_fields});
     }
     PyBuffer_Release(&buffer);
     if (values) return values;
@@ -211,7 +215,7 @@ PyMethodDef functions[] = {
 };
 
 // Equal to `_NATIVE_VERSION` in `src/opdiff/read/protowire.py`.
-constexpr long version = 4;
+constexpr long version = 5;
 
 int add_version(PyObject *module) {
     return PyModule_AddIntConstant(module, "VERSION", version);

@@ -18,6 +18,7 @@ from opdiff.core import dtypes
 from opdiff.core.errors import DumpError, ElementError
 from opdiff.core.tensor import Container, OpDump, Slot, TensorSpec
 from opdiff.read import read_operator
+from opdiff.read.ascend import MAX_HEADER
 from opdiff.sample.container import (
     EncodedDump,
     EncodedTensor,
@@ -238,6 +239,24 @@ DAMAGED: dict[str, tuple[bytes, str, int | None]] = {
         struct.pack("<Q", BIG) + b"payload",
         f"the header should have {BIG} bytes, but the file has 15: truncated, or not a dump",
         0,
+    ),
+    "header over the limit": (
+        struct.pack("<Q", MAX_HEADER + 1) + bytes(MAX_HEADER + 1),
+        f"a header of {MAX_HEADER + 1} bytes is not credible; the limit is {16 << 20}",
+        0,
+    ),
+    "nano header over the limit": (
+        struct.pack("<QI", MAX_HEADER + 1, 0x5A5A5A5A) + bytes(MAX_HEADER),
+        f"a header of {MAX_HEADER + 1} bytes is not credible; the limit is {16 << 20}",
+        0,
+    ),
+    "many nano values": (
+        struct.pack("<QIIIII", 2_800_060, 0x5A5A5A5A, 1, 4, 2_800_044, 1)
+        + bytes(36)
+        + struct.pack("<I", 2_800_000)
+        + struct.pack("<II", 9, 0) * 350_000,
+        "more than 262144 fields in a header are not credible",
+        2_097_212,
     ),
     "cut payload": (
         standard_dump(one_output())[:-1],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dumpdata_proto import DumpData
 from opdiff.core.errors import DumpError
 from opdiff.read import protowire
-from opdiff.read.ascend import DUMP_DATA
+from opdiff.read.ascend import DUMP_DATA, MAX_FIELDS
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import NATIVE, Field, Message, Range, Type, iter_fields
 
@@ -203,6 +203,26 @@ def test_errors_name_malformed_bytes(raw: str, problem: str, offset: int) -> Non
 )
 def test_number_of_items_is_limited(raw: bytes, problem: str) -> None:
     with pytest.raises(DumpError, match=problem):
+        DUMP_DATA.decode(Cursor(raw, "header"))
+
+
+# Fields of two or three bytes each, which nothing but their number limits.
+TINY_FIELDS = {
+    "unknown": b"\x98\x06\x01",
+    "repeated": b"\x10\x01",
+    "strings": b"\x0a\x00",
+    "groups": b"\x9b\x06\x9c\x06",
+    "tensors with extents": b"\x1a\xa2\x06\x1a\x9f\x06\x0a\x9c\x06" + b"\x01" * 796,
+}
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["native", "python"])
+@pytest.mark.parametrize("field", TINY_FIELDS.values(), ids=TINY_FIELDS)
+def test_number_of_fields_is_limited(field: bytes, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not native:
+        monkeypatch.setattr(protowire, "NATIVE", None)
+    raw = field * (-(-(MAX_FIELDS + 1) // max(1, field.count(b"\x01"))) + 1)
+    with pytest.raises(DumpError, match=f"more than {MAX_FIELDS} fields in a header are not credible"):
         DUMP_DATA.decode(Cursor(raw, "header"))
 
 

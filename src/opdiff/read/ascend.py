@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
     from opdiff.read.reader import OpenFile
 
-# A header of this size would describe hundreds of thousands of tensors.
-MAX_HEADER = 64 << 20
+# A header of this size would describe a hundred thousand tensors.
+MAX_HEADER = 16 << 20
+# A tensor takes about fifteen fields, its extents included. Without native code, this many take half a second.
+MAX_FIELDS = 1 << 18
 # Size of the length field before the header.
 _PREFIX = 8
 
@@ -93,7 +95,8 @@ DUMP_DATA = Message(
         7: Field("attr", Type.MESSAGE, repeated=True, message=_ATTR),
         8: Field("space", Type.MESSAGE, repeated=True, message=_SPACE),
         9: Field("dfx_message", Type.STRING),
-    }
+    },
+    max_fields=MAX_FIELDS,
 )
 # Fields whose items have a payload, in its order.
 _PAYLOAD = ("input", "output", "buffer", "space")

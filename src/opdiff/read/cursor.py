@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import sys
+from itertools import count
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
@@ -22,10 +24,11 @@ class Cursor:
     """Sequential reader of little-endian values in `data[start:end]`.
 
     `origin` is the file offset of `data[0]`, so that errors name file offsets. A cursor and its parts share the list
-    `anomalies`: contents that the format permits but intact files do not have.
+    `anomalies`: contents that the format permits but intact files do not have. They also share the count of fields,
+    whose limit `max_fields` bounds the time that a hostile header takes.
     """
 
-    __slots__ = ("anomalies", "data", "end", "origin", "path", "position")
+    __slots__ = ("_fields", "anomalies", "data", "end", "max_fields", "origin", "path", "position")
 
     def __init__(
         self, data: bytes | memoryview | mmap.mmap, path: str, start: int = 0, end: int | None = None, origin: int = 0
@@ -36,6 +39,8 @@ class Cursor:
         self.path = path
         self.position = start
         self.anomalies: list[DumpError] = []
+        self.max_fields = sys.maxsize
+        self._fields = count(1)
 
     @property
     def remaining(self) -> int:
@@ -70,7 +75,18 @@ class Cursor:
         self.skip(nbytes, field)
         part = Cursor(self.data, self.path, start, self.position, self.origin)
         part.anomalies = self.anomalies
+        part.max_fields = self.max_fields
+        part._fields = self._fields
         return part
+
+    def count_field(self) -> None:
+        """Count a field before it is read.
+
+        Raises:
+            DumpError: it is one too many.
+        """
+        if next(self._fields) > self.max_fields:
+            raise self.error(because("read.too_many_fields", limit=self.max_fields))
 
     def u32(self, field: str) -> int:
         """Read an unsigned 32-bit integer."""

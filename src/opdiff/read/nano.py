@@ -9,7 +9,7 @@ from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Container, OpDump, Slot, Tensor, TensorSpec, parse_format_word
-from opdiff.read.ascend import MAX_HEADER
+from opdiff.read.ascend import MAX_FIELDS, MAX_HEADER
 from opdiff.read.cursor import Cursor
 
 if TYPE_CHECKING:
@@ -33,12 +33,15 @@ def is_nano(file: OpenFile) -> bool:
 def read_nano(file: OpenFile) -> OpDump:
     """Describe a nano dump."""
     length = Cursor(file.head, file.path).u64("header_length")
-    if length > min(file.size - _PREFIX, MAX_HEADER):
+    if length > file.size - _PREFIX:
         raise DumpError(file.path, because("read.header_truncated", nbytes=length, size=file.size), 0)
+    if length > MAX_HEADER:
+        raise DumpError(file.path, because("read.header_too_long", nbytes=length, limit=MAX_HEADER), 0)
     data = file.head
     if len(data) < _PREFIX + length:
         data = file.read(_PREFIX + length, 0)
     cursor = Cursor(data, file.path, _PREFIX, min(len(data), _PREFIX + length))
+    cursor.max_fields = MAX_FIELDS
     cursor.skip(4, "magic")
     version = cursor.u32("version")
     start = _PREFIX + length
@@ -73,6 +76,7 @@ def _peek(cursor: Cursor) -> int:
 
 
 def _record(section: Cursor, slot: Slot, start: int) -> Tensor:
+    section.count_field()
     number = section.i32("data_type")
     layout, groups = parse_format_word(section.i32("format"))
     section.skip(4 if slot is Slot.INPUT else 16, "address_type")
@@ -92,6 +96,7 @@ def _values(values: Cursor) -> tuple[Shape | None, Shape, str]:
     origin_shape: Shape = ()
     name = ""
     while values.remaining:
+        values.count_field()
         tag = values.u32("value_tag")
         value = values.part(values.u32("value_length"), "value")
         if tag == _SHAPE:

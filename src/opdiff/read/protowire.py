@@ -10,6 +10,7 @@ The native decoder gives the same values in less time, and is used where it was 
 from __future__ import annotations
 
 import os
+import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from opdiff._native import Table
-    from opdiff.core.reasons import Reason
     from opdiff.read.cursor import Cursor
 
 UNKNOWN_FIELD = "read.unknown_field"
@@ -37,7 +37,7 @@ _MAX_STRING_NBYTES = 16 << 20
 _MAX_ANOMALIES = 100
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
 # Equal to `version` in `native/python/wire.cpp`; both change with the interface of the module.
-_NATIVE_VERSION = 4
+_NATIVE_VERSION = 5
 
 
 def _load_native() -> ModuleType | None:
@@ -94,20 +94,25 @@ class RawField(Struct, frozen=True):
 
 
 class Message:
-    """Fields of a message by number."""
+    """Fields of a message by number.
 
-    def __init__(self, fields: dict[int, Field]) -> None:
+    A message with more than `max_fields` fields is refused. Fields of inner messages and packed numbers are counted.
+    """
+
+    def __init__(self, fields: dict[int, Field], max_fields: int = sys.maxsize) -> None:
         self._fields = fields
+        self._max_fields = max_fields
         self._table = _native_table(fields)
 
     def decode(self, cursor: Cursor) -> dict[str, Any]:
         """Return the values by field name, repeated ones as lists, without absent fields."""
         if NATIVE is not None and self._table is not None:
             found: dict[str, Any] | None
-            found = NATIVE.decode_message(self._table, cursor.data, cursor.position, cursor.end)
+            found = NATIVE.decode_message(self._table, cursor.data, cursor.position, cursor.end, self._max_fields)
             if found is not None:
                 return found
         values: dict[str, Any] = {}
+        cursor.max_fields = self._max_fields
         self.decode_into(values, cursor)
         return values
 
@@ -118,12 +123,12 @@ class Message:
             number, wire = _tag(cursor)
             known = self._fields.get(number)
             if known is not None and not known.repeated and known.name in values:
-                _add_anomaly(cursor, because("read.field_twice", field=known.name), start)
+                _add_anomaly(cursor, start, "read.field_twice", field=known.name)
             if known is None:
-                _add_anomaly(cursor, because(UNKNOWN_FIELD, number=number), start)
+                _add_anomaly(cursor, start, UNKNOWN_FIELD, number=number)
                 _skip_field(cursor, number, wire)
             elif not _store(values, known, wire, cursor):
-                _add_anomaly(cursor, because("read.wire_type", field=known.name, number=wire), start)
+                _add_anomaly(cursor, start, "read.wire_type", field=known.name, number=wire)
                 _skip_field(cursor, number, wire)
 
 
@@ -153,12 +158,13 @@ def _native_table(fields: dict[int, Field]) -> Table | None:
     return table
 
 
-def _add_anomaly(cursor: Cursor, problem: Reason, offset: int) -> None:
+def _add_anomaly(cursor: Cursor, offset: int, code: str, **facts: str | int) -> None:
     if len(cursor.anomalies) < _MAX_ANOMALIES:
-        cursor.anomalies.append(DumpError(cursor.path, problem, offset))
+        cursor.anomalies.append(DumpError(cursor.path, because(code, **facts), offset))
 
 
 def _tag(cursor: Cursor) -> tuple[int, int]:
+    cursor.count_field()
     tag = cursor.varint("tag", bits=32)
     if tag < 8:
         raise cursor.error(because("read.field_zero"))
@@ -188,6 +194,7 @@ def _store_integer(values: dict[str, Any], known: Field, wire: int, cursor: Curs
     if wire == _LENGTH and known.repeated:
         packed = _length_delimited(cursor, known.name)
         while packed.remaining:
+            packed.count_field()
             _append(values, known, _read_integer(packed, known), packed)
         return True
     return False
