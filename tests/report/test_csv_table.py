@@ -195,17 +195,22 @@ def test_rows_keep_their_order(tmp_path: Path) -> None:
 def test_quotes_only_where_needed(tmp_path: Path) -> None:
     row = failed_operator(quoted('he message "no",\nand left'), label('a,b"c', "plain"))
     line = written(comparison(row), tmp_path).split("\r\n")[1]
-    assert line.startswith('3,Conv2D,"a,b""c",NaN,NaN,plain,NaN,NaN,NaN,NaN,NaN,"he message ""no"",\nand left",')
+    assert line.startswith('3,Conv2D,"a,b""c",NaN,NaN,plain,NaN,NaN,NaN,NaN,NaN,"he message ""no"",\\nand left",')
 
 
 # Cells, and their escaped form.
 FORMULAS = {
     "=1+1": "'=1+1", "+cmd": "'+cmd", "-x": "'-x", "@sum": "'@sum", "%x": "'%x", "＝1": "'＝1", "－x": "'－x",  # noqa: RUF001
-    "＋x": "'＋x", "％x": "'％x", "＠x": "'＠x", "\t=1": "'\t=1", "\tx": "'\tx", "\rx": "'\rx", "\nx": "'\nx",  # noqa: RUF001
-    "  =1": "'  =1", "a;=1": "a;'=1", "a; -x": "a;' -x", "a\n=1": "a\n'=1", "-1+1": "'-1+1", "-1 ": "'-1 ",
+    "＋x": "'＋x", "％x": "'％x", "＠x": "'＠x",   # noqa: RUF001
+    "  =1": "'  =1", "a;=1": "a;'=1", "a; -x": "a;' -x", "-1+1": "'-1+1", "-1 ": "'-1 ",
     # After characters that are not visible.
     "\ufeff=1+1": "'\ufeff=1+1", "\u200b@SUM(A1)": "'\u200b@SUM(A1)", " \u2060\u200e -2+3": "' \u2060\u200e -2+3",
     "a;\ufeff+1+1": "a;'\ufeff+1+1",
+}  # fmt: skip
+CONTROLS = {
+    "\x1b[31mred": "\\x1b[31mred", "conv\x1b]0;title\x07": "conv\\x1b]0;title\\x07", "\x7f": "\\x7f",
+    "a\x9b2J": "a\\x9b2J",
+    "a\0b": "a\\x00b", "\t=1": "\\t=1", "\rx": "\\rx", "a\n=1": "a\\n=1", "=\x08": "'=\\x08", "a;=\x1b": "a;'=\\x1b",
 }  # fmt: skip
 PLAIN = [
     "", "conv1", "a=b", "a-b", "a@b", "*", "-1", "-1.5", "-1.5e-08", "+2", "-inf", "nan", "(-0.1;1.0),(0.1;1.0)", "a;b",
@@ -213,9 +218,17 @@ PLAIN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "expected"), (FORMULAS | {text: text for text in PLAIN}).items(), ids=repr)
-def test_formulas_are_escaped(text: str, expected: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), (FORMULAS | CONTROLS | {text: text for text in PLAIN}).items(), ids=repr)
+def test_formulas_and_controls_are_escaped(text: str, expected: str) -> None:
     assert escape_formula(text) == expected
+
+
+def test_no_control_character_reaches_a_file(tmp_path: Path) -> None:
+    """Columns of strings, columns of strings and numbers, and cells with the separator of columns."""
+    path = tmp_path / "table.csv"
+    for text in CONTROLS:
+        write_table(str(path), [text, "b"], columns_of_rows([(text, 1), ("conv1", text), (text, "conv1")]))
+        assert re.findall(rb"[\x00-\x1f\x7f]|\xc2[\x80-\x9f]", path.read_bytes().replace(b"\r\n", b"")) == []
 
 
 def test_formulas_are_escaped_in_any_string(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import inf, isnan
 
 NOT_A_NUMBER = "NaN"
@@ -27,6 +28,11 @@ def format_number(value: float | None) -> str:
     # Most numbers are not exact with six decimals, and the first condition shows it without formatting them.
     is_rounded = 1e-3 < magnitude * 1e6 % 1.0 < 0.999 or float(f"{value:.6f}") != value
     return f"{value:.5e}" if is_rounded else f"{value:.6f}"
+
+
+def escape_controls(text: str) -> str:
+    """Escape control characters, line breaks included, for files that people open: a cell stays on its line."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def printable(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import json
 
 from opdiff.core.atomic_file import open_atomic
-from opdiff.core.formatting import NOT_A_NUMBER, format_number
+from opdiff.core.formatting import NOT_A_NUMBER, escape_controls, format_number
 from opdiff.report.parts import map_distinct
 
 if TYPE_CHECKING:
@@ -28,19 +28,20 @@ _T = TypeVar("_T")
 NOT_GIVEN = NOT_A_NUMBER
 """Text of an empty cell in a documented column."""
 
+_CONTROLS = r"\x00-\x1f\x7f-\x9f"
 # First characters of formulas, and their full-width forms, which some spreadsheets accept as well.
 _SIGNS = "=+\\-%@＝＋－％＠"  # noqa: RUF001  the full-width forms are meant
 # Characters that spreadsheets skip before a formula: blanks, and those without width, such as a byte order mark.
-_SKIPPED = r"(?:[^\S\r\n]|[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff])*"
-# At the beginning of a cell. Some spreadsheets also split cells at semicolons and line breaks.
-_FORMULA = rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?={_SKIPPED}[{_SIGNS}]))"
+_SKIPPED = r"(?:\s|[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff])*"
+# At the beginning of a cell. Some spreadsheets also split cells at semicolons.
+_FORMULA = rf"(?:^|;)(?={_SKIPPED}[{_SIGNS}])"
 # Matches nearly all cells: empty ones, words, numbers, paths and lists; words and numbers behind semicolons.
-_PLAIN = re.compile(r"(?:[\w/\[(][^;\r\n]*(?:; ?\w[^;\r\n]*)*)?")
+_PLAIN = re.compile(rf"(?:[\w/\[(][^;{_CONTROLS}]*(?:; ?\w[^;{_CONTROLS}]*)*)?")
 
 # Matches a column of cells that are not escaped, and quoted only for their commas.
-_PLAIN_COLUMN = r"(?:[\w/\[(][^;\r\n\"\0]*)?(?:\0(?:[\w/\[(][^;\r\n\"\0]*)?)*"
+_PLAIN_COLUMN = rf'(?:[\w/\[(][^;"{_CONTROLS}]*)?(?:\0(?:[\w/\[(][^;"{_CONTROLS}]*)?)*'
 # Characters of cells that are quoted in a CSV file.
-_QUOTED = '[",\r\n]'
+_QUOTED = '[",]'
 # Rows whose lines are made at once.
 _ROWS_PER_PART = 2000
 
@@ -50,10 +51,11 @@ _ROWS_PER_PART = 2000
 def escape_formula(text: str) -> str:
     """Return the text with an apostrophe before each part that a spreadsheet would execute as a formula.
 
-    Numbers are returned unchanged.
+    Control characters, line breaks included, become escape sequences. Numbers are returned unchanged.
     """
     if _PLAIN.fullmatch(text):
         return text
+    text = escape_controls(text)
     escaped = re.sub(_FORMULA, r"\g<0>'", text)
     return text if escaped == text or _is_number(text) else escaped
 
@@ -119,7 +121,8 @@ def _column_texts(cells: Sequence[Any], number_texts: NumberTexts) -> Sequence[s
     kinds = set(map(type, cells))
     if kinds <= {float, int}:
         return number_texts(cells)
-    if kinds == {str} and re.fullmatch(_PLAIN_COLUMN, "\0".join(cells)):
+    column = "\0".join(cells) if kinds == {str} else ""
+    if kinds == {str} and column.count("\0") < len(cells) and re.fullmatch(_PLAIN_COLUMN, column):
         return [f'"{cell}"' if "," in cell else cell for cell in cells]
     if not kinds & {float, int}:
         return map_distinct(_cell_text, cells)

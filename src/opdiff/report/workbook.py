@@ -7,6 +7,7 @@ from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from opdiff.core.formatting import escape_controls
 from opdiff.core.judgement import LEVELS, Colour, Level
 from opdiff.core.reasons import render, render_all
 from opdiff.report.flat import iter_flat_tables
@@ -143,7 +144,9 @@ def _write_cells(sheet: Any, line: int, cells: Sequence[object], fill: object) -
 
 
 def _cell_text(cell: object) -> str:
-    return "" if cell is None else str(cell).encode(errors="backslashreplace").decode()[:_MAX_CHARACTERS]
+    if cell is None:
+        return ""
+    return escape_controls(str(cell)).encode(errors="backslashreplace").decode()[:_MAX_CHARACTERS]
 
 
 def _is_number(cell: object) -> bool:

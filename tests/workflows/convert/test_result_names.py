@@ -184,6 +184,13 @@ def test_the_mapping_of_a_dump_folder_is_kept(convert: Convert, end: str) -> Non
     assert [line.split(",")[1] for line in lines[1:]] == [f"{LONG}.output.0.npy"]
 
 
+def test_a_name_takes_one_line_of_the_mapping(convert: Convert) -> None:
+    name = f"Add.{'n' * 215}\x1b[31m\n1,b.1.2.{TIME}"
+    convert.converted(dump(tensor([1.0])), name=name)
+    (line,) = (convert.out / "mapping.csv").read_text().splitlines()
+    assert "\\x1b[31m\\n1,b" in line
+
+
 def test_each_folder_has_its_own_mapping(convert: Convert) -> None:
     for folder, count in (("a", 1), ("b", 2)):
         for number in range(count):

@@ -16,6 +16,7 @@ from msgspec import Struct
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.dtypes import Kind
 from opdiff.core.filesystem import regular_file
+from opdiff.core.formatting import escape_controls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,4 +111,4 @@ def write_mapping(folder: str, names: Iterable[tuple[str, str]]) -> None:
 
 def _write_lines(path: str, lines: Iterable[str]) -> None:
     with open_atomic(path) as file:
-        file.write("".join(f"{line}\n" for line in lines).encode(errors="surrogateescape"))
+        file.write("".join(f"{escape_controls(line)}\n" for line in lines).encode(errors="surrogateescape"))

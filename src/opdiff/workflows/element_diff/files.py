@@ -15,7 +15,7 @@ from opdiff.core import codes as elements
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.dtypes import Kind
 from opdiff.core.filesystem import open_input
-from opdiff.core.formatting import format_number
+from opdiff.core.formatting import escape_controls, format_number
 from opdiff.workflows.convert.byte_copy import npy_header
 from opdiff.workflows.convert.result_names import MAX_NAME_BYTES, shorten
 from opdiff.workflows.element_diff.blocks import iter_blocks, iter_values
@@ -152,8 +152,8 @@ class ElementFiles(Struct, frozen=True):
         detail = self.detail
         facts = {
             "TotalCount": str(detail.count),
-            "NPUDump": label.target.replace(",", " "),
-            "GroundTruth": label.golden.replace(",", " "),
+            "NPUDump": escape_controls(label.target.replace(",", " ")),
+            "GroundTruth": escape_controls(label.golden.replace(",", " ")),
             "Format": self.row_format.position,
             "MinAbsoluteError": format_number(detail.min_absolute),
             "MaxAbsoluteError": format_number(detail.max_absolute),
@@ -193,7 +193,7 @@ class ElementFiles(Struct, frozen=True):
 def write_mapping(names: FileNames) -> None:
     """Add the full stem of a hash to the mapping file, once."""
     path = os.path.join(names.folder, _MAPPING_FILE)
-    line = f"{names.stem},{names.full_stem}\n".encode(errors="surrogateescape")
+    line = f"{escape_controls(f'{names.stem},{names.full_stem}')}\n".encode(errors="surrogateescape")
     known = b""
     with suppress(FileNotFoundError), open_input(path) as file:
         known = file.read()
