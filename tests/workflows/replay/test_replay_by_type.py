@@ -222,6 +222,8 @@ CASES = [
     ),
     Case("ConcatD", [X, Y], [np.concatenate([X, Y], 1)], {"concat_dim": 1}),
     Case("ConcatV2", [X, Y, np.array(0)], [np.concatenate([X, Y], 0)]),
+    Case("ConcatV2", [X, Y], [np.concatenate([X, Y], 0)], {"concat_dim": 0}),
+    Case("Split", [np.array([0]), X[0]], [X[0, :4], X[0, 4:]]),
     Case("SplitD", [X], [X[:, :4], X[:, 4:]], {"split_dim": 1, "num_split": 2}),
     Case("TransposeD", [half(2, 3, 4)], [half(2, 3, 4).transpose(1, 0, 2)], {"perm": [1, 0, 2]}),
     Case("Transpose", [half(2, 3, 4), np.array([2, 0, 1])], [half(2, 3, 4).transpose(2, 0, 1)]),
@@ -319,12 +321,48 @@ def test_a_missing_activation_of_a_fused_operator_is_not_taken_for_right(
         (Case("TransposeD", [X], [X]), "perm is not known"),
         (Case("Conv2D", [IMAGE, KERNEL], [CONVOLVED]), "strides is not known"),
         (Case("Conv2D", [IMAGE], [IMAGE], CONV), "input 1 is missing"),
+        (
+            Case("AvgPool", [IMAGE], [IMAGE], {"ksize": [3], "strides": [1]}),
+            "its attributes do not fit its shapes: IndexError('tuple index out of range')",
+        ),
     ],
 )
 def test_reasons_of_operators_that_cannot_be_replayed(tmp_path: Path, case: Case, problem: str) -> None:
     found = replay_case(tmp_path, case, case.outputs)
     sentence = f"operators of type {case.op_type} cannot be computed without the original model: {problem}"
     assert (found.verdict, str(found.reason)) == ("not replayable", sentence)
+
+
+UNKNOWN = X * np.float32(np.nan)
+INTEGERS = np.arange(6, dtype=np.int32).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("case", "parameter"),
+    [
+        pytest.param(Case("ConcatV2", [X, UNKNOWN], [np.concatenate([X, UNKNOWN])]), "concat_dim", id="NaN"),
+        pytest.param(Case("ConcatV2", [X, X * 0], [np.concatenate([X, X])]), "concat_dim", id="number"),
+        pytest.param(Case("ConcatD", [X[0], np.array(0)], [X[0]]), "concat_dim", id="attribute only"),
+        pytest.param(Case("ConcatV2", [INTEGERS] * 2, [np.concatenate([INTEGERS] * 2)]), "concat_dim", id="matrix"),
+        *(
+            pytest.param(Case(op_type, [X, *[UNKNOWN] * 4], [X]), parameter, id=op_type)
+            for op_type, parameter in {
+                "ArgMaxV2": "dimension", "GatherV2": "axis", "LayerNormV4": "normalized_shape", "Pad": "paddings",
+                "ReduceMean": "axes", "Slice": "offsets", "StridedSlice": "begin", "StridedSliceV2": "begin",
+                "Tile": "multiples", "TopK": "k", "Transpose": "perm",
+            }.items()
+        ),
+    ],
+)  # fmt: skip
+def test_parameters_are_never_taken_from_data(tmp_path: Path, case: Case, parameter: str) -> None:
+    found = replay_case(tmp_path, case, case.outputs)
+    assert str(found.reason).endswith(f": {parameter} is not known")
+
+
+def test_numbers_that_are_no_axis_of_the_output_are_not_used(tmp_path: Path) -> None:
+    pieces = [np.array([2]), np.array([1])]
+    found = replay_case(tmp_path, Case("ConcatV2", pieces, []), [np.concatenate(pieces)])
+    assert str(found.reason).endswith(": concat_dim 0 does not lead to the shape of the output")
 
 
 def test_the_cause_is_found_without_the_model(tmp_path: Path) -> None:

@@ -165,9 +165,17 @@ class _Prepared(Struct, frozen=True):
         return Call(self.operator.op_type, parameters, tuple(operands), shapes)
 
     def to_replay(self, builder: Builder, call: Call) -> OperatorReplay:
-        """Return the operator as a model of its own, ready to be computed."""
+        """Return the operator as a model of its own, ready to be computed.
+
+        Raises:
+            UnsupportedOperatorError: it has no translation, or its attributes contradict its shapes.
+            InputError: ONNX Runtime refuses the model.
+        """
         graph = OnnxBuilder()
-        made = builder(graph, call)
+        try:
+            made = builder(graph, call)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise UnsupportedOperatorError(f"its attributes do not fit its shapes: {error!r}") from error
         tensors = [made] if isinstance(made, str) else made
         encoded = EncodedModel(self._model(graph, tensors))
         types = find_types(encoded, {}, threads=1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from msgspec import Struct
 
+from opdiff.core.dtypes import Kind
 from opdiff.workflows.golden import onnx_encoder as onnx
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ class Operand(Struct, frozen=True):
     def rank(self) -> int:
         """Number of axes."""
         return len(self.shape)
+
+    @property
+    def is_list_of_integers(self) -> bool:
+        """Whether it holds one integer or a list of integers, as parameters of an operator do."""
+        return self.dtype.kind is Kind.INTEGER and self.rank <= 1
 
 
 class Call(Struct, frozen=True):
@@ -72,17 +78,17 @@ class Call(Struct, frozen=True):
         return value if isinstance(value, type(default)) else default
 
     def integers(self, name: str, operand: int | None = None) -> tuple[int, ...]:
-        """Return a list of integers, which is an attribute or an input.
+        """Return a list of integers, which is an attribute, or an input that holds one integer or a list of them.
 
         Raises:
-            UnsupportedOperatorError: there is neither.
+            UnsupportedOperatorError: there is neither; an input of floats, or with more axes, is data.
         """
         value = self.attributes.get(name)
         if isinstance(value, tuple) and all(isinstance(item, int) for item in value):
             return value
         if isinstance(value, int):
             return (value,)
-        if operand is not None and operand < len(self.operands):
+        if operand is not None and operand < len(self.operands) and self.operands[operand].is_list_of_integers:
             return tuple(int(item) for item in np.ravel(self.operands[operand].load()))
         raise UnsupportedOperatorError(f"{name} is not known")
 

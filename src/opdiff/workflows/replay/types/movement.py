@@ -15,16 +15,20 @@ _SLICE_END = 2**31 - 1
 
 
 def concat(graph: OnnxBuilder, call: Call) -> str:
-    """Build `ConcatD` and `ConcatV2`, whose axis is an attribute or the last input."""
-    has_axis = "concat_dim" in call.attributes
-    operands = call.operands if has_axis else call.operands[:-1]
-    axis = call.integers("concat_dim", len(call.operands) - 1)[0]
+    """Build `ConcatD`, whose axis is an attribute, and `ConcatV2`, whose axis is an attribute or the last input."""
+    operands, last = call.operands, None
+    if call.op_type == "ConcatV2" and "concat_dim" not in call.attributes:
+        operands, last = operands[:-1], len(operands) - 1
+    result = call.output_shapes[0]
+    axis = call.integers("concat_dim", last)[0] % len(result)
+    if sum(operand.shape[axis] for operand in operands) != result[axis]:
+        raise UnsupportedOperatorError(f"concat_dim {axis} does not lead to the shape of the output")
     return graph.add("Concat", [operand.tensor for operand in operands], {"axis": axis})
 
 
 def split(graph: OnnxBuilder, call: Call) -> list[str]:
     """Build the splits; the outputs give the extents."""
-    data = next(operand for operand in call.operands if operand.rank == len(call.output_shapes[0]))
+    data = call.operand(1 if call.op_type == "Split" else 0)
     axis = _split_axis(call, data.shape)
     extents = [shape[axis] for shape in call.output_shapes]
     if sum(extents) != data.shape[axis]:
