@@ -82,3 +82,12 @@ def test_missing_arguments(device: DeviceRun, capsys: Capture, arguments: tuple[
     paths = {"npu": device.npu, "rules": device.rules, "model": device.model}
     done = run(capsys, "replay", *(argument.format(**paths) for argument in arguments))
     assert (done.code, message in done.err) == (2, True), done.err
+
+
+def test_a_file_that_changes_the_limits_is_named(device: DeviceRun, capsys: Capture) -> None:
+    limits = device.folder / "wide.toml"
+    limits.write_text("[dtype.float32]\nnoise = 0.01\n")
+    words = ("replay", device.npu, "--model", device.model, "-fr", device.rules, "--limits", limits)
+    named = f"The limits are not the defaults: {limits} changes them.\n"
+    assert run(capsys, *words).out.endswith(named)
+    assert named in run(capsys, *words, "--json", "-").err

@@ -103,3 +103,16 @@ def test_the_demo_finds_its_fault(tmp_path: Path, capsys: Capture, step: str) ->
     named = "the change of version" if step == "version" else step
     assert f"The accuracy is lost in {named}" in done.out
     assert run(capsys, "demo", tmp_path / "staged", "--stages").code == 2
+
+
+@pytest.mark.parametrize("more", [(), ("-q",)], ids=["", "quiet"])
+def test_a_file_that_changes_the_limits_is_named(
+    sample: StageSample, tmp_path: Path, capsys: Capture, more: tuple[str, ...]
+) -> None:
+    limits = tmp_path / "wide.toml"
+    limits.write_text("[dtype.float16]\nnoise = 0.01\n")
+    answer = tmp_path / "answer.json"
+    done = run(capsys, *words(sample, "-o", tmp_path, "--no-html", "--limits", limits, "--json", answer, *more))
+    named = f"The limits are not the defaults: {limits} changes them."
+    assert named in " ".join(done.out.split())
+    assert named in json.loads(answer.read_text())["notes"]

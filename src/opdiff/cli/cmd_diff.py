@@ -13,6 +13,7 @@ from opdiff.cli.terminal import write_json
 from opdiff.core.comparison import Environment
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import format_number, printable
+from opdiff.core.judgement import changed_limits
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
@@ -81,10 +82,11 @@ def _lines(changes: Changes) -> Iterator[SummaryLine]:
     from opdiff.report.summary_text import SummaryLine, Tone
 
     tones = {ChangeKind.WORSE: Tone.BAD, ChangeKind.VANISHED: Tone.WARNING, ChangeKind.BETTER: Tone.GOOD}
-    for name, environment in (("old", changes.old), ("new", changes.new)):
+    for name, environment, limits in zip(("old", "new"), (changes.old, changes.new), changes.limits, strict=True):
         if environment != Environment():
             run = {"version": environment.opdiff, "kernel": environment.kernel, "time": environment.time}
             yield SummaryLine(f"{worded(name)}: {said('cli.run_of', **run)}")
+        yield from (SummaryLine(f"{worded(name)}: {in_language(note)}") for note in changed_limits(limits))
     yield from (SummaryLine(in_language(fault)) for fault in changes.faults)
     for kind in ChangeKind:
         found = changes.of(kind)

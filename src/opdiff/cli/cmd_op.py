@@ -140,6 +140,8 @@ def _report_lines(report: ElementReport) -> Iterator[str]:
         yield from _wrapped(said("op.converted", step=step))
     if report.warning:
         yield from _wrapped(said("op.caution", warning=report.warning))
+    for note in report.notes:
+        yield from _wrapped(said("report.note", note=note))
     yield ""
     yield from _tensor_lines(report)
     yield ""

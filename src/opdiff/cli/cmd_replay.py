@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from opdiff.cli.model_options import add_replayed_model, given_shapes
 from opdiff.cli.terminal import Progress, table, write_json
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.formatting import printable
+from opdiff.core.judgement import changed_limits
 from opdiff.core.reasons import because
 from opdiff.core.remote.urls import host_url
 
@@ -72,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
     """Replay, print, and return the exit code."""
     from opdiff.core.replay import ReplayVerdict
     from opdiff.workflows.cluster import find_cluster
+    from opdiff.workflows.limits_file import find_limits
 
     check_cluster(args)
     comparison = _comparison(args)
@@ -86,6 +89,8 @@ def run(args: argparse.Namespace) -> int:
         replays = list(replay(progress.reach, cluster))
     if args.json != "-":
         _print(replays)
+    for note in changed_limits(find_limits(args.limits).path):
+        print(printable(in_language(note)), file=sys.stderr if args.json == "-" else sys.stdout)
     if args.json:
         write_json(args.json, replays)
     replayed = [item for item in replays if item.verdict is not ReplayVerdict.NOT_REPLAYABLE]

@@ -107,13 +107,13 @@ def _exit_code(done: ComparedStages, *, gate_hit: bool) -> int:
 
 
 def print_chain(chain: Chain, messages: MessageOptions, stream: TextIO) -> None:
-    """Print the stages, the steps and the verdict; if quiet, only the first sentence."""
+    """Print the stages, the steps and the verdict; if quiet, only remarks and the first sentence."""
     from opdiff.cli.result_text import styled
-    from opdiff.report.stages_report import chain_lines, verdict_lines
+    from opdiff.report.stages_report import chain_lines, note_lines, verdict_lines
 
-    lines = verdict_lines if messages.quiet else chain_lines
-    for line in lines(chain, language()):
-        print(styled(line), file=stream)
+    for lines in (note_lines, verdict_lines) if messages.quiet else (chain_lines,):
+        for line in lines(chain, language()):
+            print(styled(line), file=stream)
 
 
 def _file_lines(done: ComparedStages, output: str, messages: MessageOptions) -> Iterator[str]:

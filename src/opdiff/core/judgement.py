@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from opdiff.core.dump import Unit
-from opdiff.core.reasons import Reason
+from opdiff.core.reasons import Reason, because
 
 
 class Level(StrEnum):
@@ -224,7 +224,7 @@ class Judgement(Struct, frozen=True):
     """Judgement of a whole comparison.
 
     Attributes:
-        limits: path of the limits file; empty for the defaults.
+        limits: path of the limits file that changes the defaults; empty if none does.
         verdicts: verdict for each row, in the order of the rows.
         findings: operators at fault, the worst first.
         first_bad: first operator, in the order of execution, in which an error originates; empty for none.
@@ -275,3 +275,8 @@ class Judgement(Struct, frozen=True):
         coverage = self.coverage
         is_enough = coverage.compared > 0 and coverage.share >= MIN_COVERAGE and not coverage.unseen
         return Outcome.CLEAN if is_enough and coverage.statistics <= coverage.data else Outcome.UNSURE
+
+
+def changed_limits(path: str) -> tuple[Reason, ...]:
+    """Return the sentence about the file that changed the limits; nothing if the path is empty."""
+    return (because("judge.changed_limits", path=path),) if path else ()

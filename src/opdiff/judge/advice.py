@@ -1,7 +1,7 @@
 """The result in a few sentences, and the remedies for each kind of error.
 
 The most important comes first: inputs that do not belong together, what the comparison cannot see, the model's
-outputs, the operators at fault, the remedy, and how much was compared.
+outputs, the operators at fault, the remedy, how much was compared, and the file that changed the limits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
-from opdiff.core.judgement import MIN_COVERAGE, Agreement, ErrorKind, Level, Origin
+from opdiff.core.judgement import MIN_COVERAGE, Agreement, ErrorKind, Level, Origin, changed_limits
 from opdiff.core.reasons import Reason, because
 from opdiff.judge.locate import MAX_RUN_NOISE
 
@@ -42,7 +42,7 @@ def remedies_of(kind: ErrorKind, passes: Sequence[str], buffer_passes: Sequence[
 
 def advice_of(judgement: Judgement) -> tuple[Reason, ...]:
     """Return the result in sentences, the most important one first."""
-    return tuple(_sentences(judgement))
+    return (*_sentences(judgement), *changed_limits(judgement.limits))
 
 
 def _sentences(judgement: Judgement) -> Iterator[Reason]:

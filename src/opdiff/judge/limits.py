@@ -96,7 +96,10 @@ class NameLimit(LimitChanges, frozen=True, kw_only=True):
 
 
 class Limits(Struct, frozen=True):
-    """Changes of the default limits by element type, by operator type and by name."""
+    """Changes of the default limits by element type, by operator type and by name.
+
+    `path` is the file that changes them; empty if no limit differs from its default.
+    """
 
     path: str = ""
     dtypes: Mapping[str, LimitChanges] = {}
@@ -163,8 +166,11 @@ def _limits(path: str, content: dict[str, object]) -> Limits:
     unknown = [name for name in file.dtype if name not in DEFAULTS]
     if unknown:
         raise ValueError(f"dtype.{unknown[0]}: unknown element type; known are {', '.join(DEFAULTS)}")
-    names = [_convert_table(table, NameLimit, f"name {number}") for number, table in enumerate(file.name, 1)]
-    return Limits(path, _tables(file.dtype, "dtype"), _tables(file.type, "type"), tuple(names))
+    names = tuple(_convert_table(table, NameLimit, f"name {number}") for number, table in enumerate(file.name, 1))
+    dtypes, types = _tables(file.dtype, "dtype"), _tables(file.type, "type")
+    changed = {changes.apply(DEFAULTS[name]) != DEFAULTS[name] for name, changes in dtypes.items()}
+    changed |= {rule.apply(limit) != limit for rule in (*types.values(), *names) for limit in DEFAULTS.values()}
+    return Limits(path if True in changed else "", dtypes, types, names)
 
 
 def _tables(tables: dict[str, object], where: str) -> dict[str, LimitChanges]:

@@ -84,6 +84,7 @@ class Changes(Struct, frozen=True):
         faults: which operators still are, no longer are and newly are at fault.
         same: number of tensors that were compared both times and did not change.
         other_numbers: number of these with different measurements.
+        limits: files that changed the limits of the old and of the new comparison; empty for the defaults.
     """
 
     old: Environment
@@ -92,6 +93,7 @@ class Changes(Struct, frozen=True):
     faults: tuple[Reason, ...] = ()
     same: int = 0
     other_numbers: int = 0
+    limits: tuple[str, str] = ("", "")
 
     def of(self, kind: ChangeKind) -> tuple[Change, ...]:
         """Return the changes of one kind."""
@@ -147,7 +149,8 @@ def find_changes(old: Comparison, new: Comparison) -> Changes:
     order = list(ChangeKind)
     found.sort(key=lambda change: order.index(change.kind))
     faults = tuple(_changed_faults(old, new))
-    return Changes(old.environment, new.environment, tuple(found), faults, same, other_numbers)
+    limits = old.judgement.limits, new.judgement.limits
+    return Changes(old.environment, new.environment, tuple(found), faults, same, other_numbers, limits)
 
 
 def _changed_faults(old: Comparison, new: Comparison) -> Iterator[Reason]:

@@ -28,13 +28,18 @@ _COLUMNS = ("step", "outputs", "total", "operators", "result")
 
 def chain_lines(chain: Chain, language: Language = Language.ENGLISH) -> Iterator[SummaryLine]:
     """Yield the lines about a chain."""
-    yield from sentence_lines(chain.notes, language, Tone.WARNING)
+    yield from note_lines(chain, language)
     yield SummaryLine(render(because("report.stages_head"), language))
     yield from (SummaryLine(f"  {line}") for line in _stage_lines(chain.stages, language))
     yield SummaryLine(render(because("report.steps_head"), language))
     yield from _step_lines(chain, language)
     yield from verdict_lines(chain, language)
     yield from sentence_lines(chain.verdict.advice[1:], language)
+
+
+def note_lines(chain: Chain, language: Language = Language.ENGLISH) -> Iterator[SummaryLine]:
+    """Yield the remarks about the runs and the limits."""
+    yield from sentence_lines(chain.notes, language, Tone.WARNING)
 
 
 def verdict_lines(chain: Chain, language: Language = Language.ENGLISH) -> Iterator[SummaryLine]:

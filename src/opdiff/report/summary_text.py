@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from opdiff.core.comparison import Mode
 from opdiff.core.formatting import format_number
-from opdiff.core.judgement import MIN_COVERAGE, Outcome
+from opdiff.core.judgement import MIN_COVERAGE, Outcome, changed_limits
 from opdiff.core.reasons import Language, Reason, because, kind_of, quoted, render
 from opdiff.report.columns import columns_of, cut_middle, padded, wrapped_lines
 from opdiff.report.offline_table import reason_text
@@ -170,8 +170,10 @@ def advice_lines(comparison: Comparison, language: Language, *, has_details: boo
 
 
 def warning_lines(comparison: Comparison, language: Language) -> Iterator[SummaryLine]:
-    """Yield the warnings of mixed-up inputs in lines of a terminal."""
-    warnings = [reason for reason in comparison.judgement.advice if reason.code == "compare.warning"]
+    """Yield the warnings of mixed-up inputs, and the file that changed the limits, in lines of a terminal."""
+    judgement = comparison.judgement
+    warnings = [reason for reason in judgement.advice if reason.code == "compare.warning"]
+    warnings += changed_limits(judgement.limits)
     yield from sentence_lines(warnings, language, Tone.WARNING)
 
 

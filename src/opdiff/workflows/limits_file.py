@@ -17,4 +17,4 @@ def find_limits(path: str) -> Limits:
     """
     if not path and not os.path.isfile(DEFAULT_FILE):
         return Limits()
-    return read_limits(path or DEFAULT_FILE)
+    return read_limits(path or os.path.abspath(DEFAULT_FILE))

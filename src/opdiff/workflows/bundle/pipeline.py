@@ -13,6 +13,7 @@ from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import file_safe_name
+from opdiff.judge.limits import Limits
 from opdiff.pair.dump_index import DumpIndex
 from opdiff.read.dump import read_dump
 from opdiff.workflows.bundle.contents import Contents, OperatorRecord, readme_text
@@ -20,7 +21,6 @@ from opdiff.workflows.compare.inputs import ComparisonProblem
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.pipeline import pair_only
-from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.operator_replay import prepare, replay_operator
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import choose, open_context, read_replay_inputs
@@ -100,7 +100,7 @@ def _add_model(options: BundleOptions, contents: Contents) -> tuple[Replay | Non
         return None, None, "it needs the original model and the rules (`--model`, `-fr`)."
     wanted = ReplayOptions(options.target, options.rules, options.model, options.weights, options.shapes)
     inputs = read_replay_inputs(wanted)
-    context = open_context(wanted, inputs, find_limits(wanted.limits))
+    context = open_context(wanted, inputs, Limits())
     (found,) = choose(inputs.rules, (options.operator,), context.values.is_run)
     replay = replay_operator(context, found)
     try:

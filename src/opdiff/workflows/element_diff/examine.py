@@ -11,6 +11,7 @@ from opdiff.align.element_reader import open_pair
 from opdiff.core import filesystem
 from opdiff.core.comparison import listed_row
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.judgement import changed_limits
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import Reason, any_of, because, quoted
 from opdiff.core.tensor import Slot, TensorKey, file_safe_name
@@ -26,6 +27,7 @@ from opdiff.workflows.element_diff.explanation import Candidate
 from opdiff.workflows.element_diff.files import ElementFiles, file_names
 from opdiff.workflows.element_diff.hypotheses import axis_labels
 from opdiff.workflows.element_diff.page import MeasuredOperator, OperatorPage
+from opdiff.workflows.limits_file import find_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,6 +112,7 @@ class ElementReport(Struct, frozen=True):
     explanations: tuple[Explanation, ...]
     files: tuple[str, ...]
     are_tables_omitted: bool
+    notes: tuple[Reason, ...] = ()
 
 
 def examine_operator(
@@ -137,8 +140,11 @@ def examine_operator(
     files = ElementFiles(pair, detail, file_names(options.output, pairing.key), labels)
     written = files.write(pairing.label, max_rows)
     explanations = explain(pairing, candidates, custom)
+    notes = inputs.notes
     if element_options.html:
-        OperatorPage(inputs, measured, pair, explanations, custom, options.limits).write(element_options.html)
+        limits = find_limits(options.limits)
+        notes += changed_limits(limits.path)
+        OperatorPage(inputs, measured, pair, explanations, custom, limits).write(element_options.html)
         written = (element_options.html, *written)
     row = measured.rows[measured.number]
     return ElementReport(
@@ -161,6 +167,7 @@ def examine_operator(
         explanations=explanations,
         files=written,
         are_tables_omitted=omits_tables,
+        notes=notes,
     )
 
 

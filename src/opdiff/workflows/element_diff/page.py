@@ -18,7 +18,6 @@ from opdiff.workflows.compare.kept_pairs import LazyPairs
 from opdiff.workflows.compare.outputs import find_environment
 from opdiff.workflows.compare.pictures import PictureBounds, find_pictures, find_whole_pair, read_values
 from opdiff.workflows.compare.profiles import find_profiles
-from opdiff.workflows.limits_file import find_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from opdiff.core.error_facts import ErrorFacts, Explanation
     from opdiff.core.pairing import PairingResult
     from opdiff.core.pictures import TensorPicture
+    from opdiff.judge.limits import Limits
     from opdiff.workflows.compare.inputs import Inputs
 
 # Elements for histograms and densities if the kernel does not look at all of them, cells of all planes together, and
@@ -55,7 +55,7 @@ class OperatorPage(Struct, frozen=True):
         pair: elements of the examined tensor.
         explanations: explanations of its error.
         custom: conversions of the user.
-        limits: file of limits.
+        limits: limits by which the tensors are judged.
     """
 
     inputs: Inputs
@@ -63,14 +63,14 @@ class OperatorPage(Struct, frozen=True):
     pair: PairReader
     explanations: tuple[Explanation, ...]
     custom: Conversions | None
-    limits: str = ""
+    limits: Limits
 
     def write(self, path: str) -> None:
         """Write the page, which begins with the examined tensor."""
         write_html(self._comparison(), path, start=self.measured.number)
 
     def _comparison(self) -> Comparison:
-        rows, limits = self.measured.rows, find_limits(self.limits)
+        rows, limits = self.measured.rows, self.limits
         pairs = LazyPairs(self.measured.pairs, self.custom)
         judgement = judge(rows, (), limits)
         facts = tuple(self._explained(find_error_facts(rows, judgement, pairs)))
@@ -85,6 +85,7 @@ class OperatorPage(Struct, frozen=True):
             judgement=judgement,
             environment=find_environment(),
             profiles=find_profiles(rows, judgement, pairs),
+            notes=self.inputs.notes,
             error_facts=facts,
             pictures=(*self._picture(), *(each for each in others if each.row != self.measured.number)),
         )

@@ -14,6 +14,7 @@ from opdiff.core import filesystem
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.judgement import changed_limits
 from opdiff.core.reasons import Reason, because
 from opdiff.core.stages import Chain, Change, StageKind, Step
 from opdiff.judge.remedies import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
@@ -74,7 +75,10 @@ def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = 
 
     steps = tuple(run(number, number + 1) for number in range(len(stages) - 1))
     totals = tuple(run(0, number) for number in range(2, len(stages)))
-    chain = Chain(stages, steps, totals, judge_chain(stages, steps, totals), (*notes, *_warnings(steps)))
+    # All comparisons of a chain are judged by the same limits.
+    limits = changed_limits(results[0].comparison.judgement.limits) if results else ()
+    verdict = judge_chain(stages, steps, totals)
+    chain = Chain(stages, steps, totals, verdict, (*notes, *_warnings(steps), *limits))
     return ComparedStages(chain, tuple(defect for each in results for defect in each.defects), tuple(files))
 
 
