@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 HASH_NOT_MAPPED = "read.hash_not_mapped"
 """Code of the problem of files that are named by a number, without a `mapping.csv` that has it."""
 
+TAKEN_FOLDER = ".opdiff-taken"
+"""Folder into which `opdiff reduce` moves a file while it reduces the file."""
+
 _MAX_DEPTH = 64
 _MAX_MAPPING_NBYTES = 100 << 20
 # Length of a real name; Python refuses numbers of more than 4300 digits.
@@ -143,6 +146,7 @@ class Tree(Struct, frozen=True):
         graphs: graph texts.
         unrecognized: files whose names fit no pattern of dump files.
         problems: files and folders that could not be examined.
+        taken: folders of files that `opdiff reduce` has taken and not put back; they are problems, too.
     """
 
     root: str
@@ -150,6 +154,7 @@ class Tree(Struct, frozen=True):
     graphs: tuple[str, ...]
     unrecognized: tuple[str, ...]
     problems: tuple[SkippedPath, ...]
+    taken: tuple[SkippedPath, ...] = ()
 
     def entries(self) -> Iterator[Entry]:
         """All dump files."""
@@ -164,6 +169,7 @@ class _TreeBuilder(Struct):
     graphs: list[str] = field(default_factory=list)
     unrecognized: list[str] = field(default_factory=list)
     problems: list[SkippedPath] = field(default_factory=list)
+    taken: list[SkippedPath] = field(default_factory=list)
     count: int = 0
 
     def add(self, part: _TreeBuilder) -> None:
@@ -172,6 +178,7 @@ class _TreeBuilder(Struct):
         self.graphs += part.graphs
         self.unrecognized += part.unrecognized
         self.problems += part.problems
+        self.taken += part.taken
 
 
 class ScanJob(Struct, frozen=True):
@@ -200,7 +207,8 @@ def scan(root: str, map_jobs: MapJobs = map) -> Tree:
         found.add(part)
     found.folders.sort(key=lambda folder: natural_key(folder.path))
     graphs, unrecognized = (tuple(sorted(paths, key=natural_key)) for paths in (found.graphs, found.unrecognized))
-    return Tree(root, tuple(found.folders), graphs, unrecognized, tuple(found.problems))
+    problems = (*found.problems, *found.taken)
+    return Tree(root, tuple(found.folders), graphs, unrecognized, problems, tuple(found.taken))
 
 
 def scan_part(job: ScanJob) -> _TreeBuilder:
@@ -259,7 +267,18 @@ def _scan_folder(path: str, found: _TreeBuilder, *, is_root: bool) -> list[str]:
         listed = PackedEntries(path, in_order) if found.count > _MAX_ENTRIES_IN_MEMORY else in_order
         folder = Folder(path, locate(path), listed, _name_types(entries), _repeated_count(in_order))
         found.folders.append(folder)
-    return [item.path for item in subfolders]
+    for item in subfolders:
+        if item.name == TAKEN_FOLDER:
+            _count_taken(item.path, found)
+    return [item.path for item in subfolders if item.name != TAKEN_FOLDER]
+
+
+def _count_taken(path: str, found: _TreeBuilder) -> None:
+    """Record the number of taken files; they are not listed, since the name of one may have a newer file."""
+    with suppress(OSError):
+        count = sum(not item.name.startswith(".") for item in filesystem.list_folder(path))
+        if count:
+            found.taken.append(SkippedPath(path, because("read.taken_files", count=count)))
 
 
 def _name_types(entries: Sequence[Entry]) -> frozenset[type[FileName]]:

@@ -106,7 +106,7 @@ def read_graph_tree(root: str, map_jobs: MapJobs = map) -> GraphTree:
         counted = sum(len(folder.entries) for folder in tree.folders) + len(tree.unrecognized)
         hint = because("read.offline_hint") if counted else None
         raise InputError(root, because("read.no_graph_dumps", count=counted, hint=hint))
-    notes: list[Reason] = []
+    notes = [because("core.in_file", path=item.path, problem=item.reason) for item in tree.taken]
     has_ranks = any(folder.location.rank is not None for folder in folders)
     texts = _texts(tree.graphs)
     if kind is GraphKind.GE and not texts:
