@@ -88,6 +88,7 @@ class Sample:
         assert main(["demo", str(root / "demo"), "-q"]) == 0
         for number in range(FILES_FOR_PROCESSES):
             add(root / "many", f"Add.a{number}.1.2.{TIME + number}", numbered(2))
+        add(root / "many", "dynamo_original_graph_1_rank_0_pid_1_ts_2.txt", b"")
         write(root / "net.onnx", model([node("Neg", "x", "y", "neg")]))
         description = ModelDef(name="m", graph=[{"name": "g", "op": [{"name": "a", "type": "Data"}]}])
         add(root, "model.om", om_file(description.SerializeToString()))

@@ -74,6 +74,7 @@ def words(inputs: Path, tmp_path: Path) -> dict[str, list[object]]:
     out = "-o", tmp_path / "out"
     reduced = tmp_path / "reduced"
     shutil.copytree(sample / "npu", reduced)
+    (reduced / "dynamo_original_graph_1_rank_0_pid_1_ts_2.txt").touch()  # reduced as dumps of graph mode are
     for path in reduced.iterdir():
         os.utime(path, (1e9, 1e9))
     rules = "-fr", sample / "rules" / "network.json"

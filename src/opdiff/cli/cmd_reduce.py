@@ -26,18 +26,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
+    from opdiff.core.reasons import Reason
+    from opdiff.workflows.reduce.taken import Recovered
     from opdiff.workflows.reduce.watch import ReduceOptions, ReduceTotals
 
 DESCRIPTION = """\
 Replace the files of a graph mode dump (GE or FX) by statistics of their tensors: minimum, maximum, mean, L2 norm, NaN
 and infinities, CRC-32. A file is removed only when its reduced form is on disk and verified; files that are still being
-written are kept. Reduced dumps can be compared with reduced and with complete ones."""
+written are kept, as are offline dumps. Reduced dumps can be compared with reduced and with complete ones."""
 EPILOG = """\
 examples:
   opdiff reduce msprobe_ge_dump                    once
   opdiff reduce msprobe_ge_dump --watch            during the run that dumps, until Ctrl-C
   opdiff reduce msprobe_fx_dump --keep             keep the data, too
   opdiff reduce data_dump --info crc32,histogram
+  opdiff reduce msprobe_ge_dump --recover          put back the files of a killed run
   opdiff reduce npu-1:/data/run --cluster tls://head:8786
 """
 _DEFAULT_INFORMATION = "mean,l2norm,specials,crc32"
@@ -66,6 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--load", type=integer(1, 100, "percentage"), metavar="PERCENT",
         help=f"maximum share of time spent working; default: {_WATCH_LOAD} with --watch, else {_FULL_LOAD}",
     )  # fmt: skip
+    parser.add_argument(
+        "--recover", action="store_true",
+        help="only put back the files that a killed run had taken; every run does this first",
+    )  # fmt: skip
     add_json(parser, "the totals")
     add_cluster(parser)
 
@@ -74,8 +81,12 @@ def run(args: argparse.Namespace) -> int:
     """Reduce, print the totals, and return the exit code."""
     if args.cluster and args.watch:
         raise UsageError(because("cli.watch_without_cluster"))
+    if args.recover and (args.watch or args.keep):
+        raise UsageError(because("cli.recover_alone"))
     check_cluster(args, "load")
     options = _options(args)
+    if args.recover:
+        return _recover(args, options)
     stop = Event()
     if args.cluster:
         # The work is interrupted, which cancels what was submitted.
@@ -132,6 +143,19 @@ def _reduce(args: argparse.Namespace, options: ReduceOptions, stop: Event) -> in
     return ExitCode.OK
 
 
+def _recover(args: argparse.Namespace, options: ReduceOptions) -> int:
+    from opdiff.workflows.cluster import find_cluster
+    from opdiff.workflows.reduce.watch import recover_tree
+
+    with find_cluster(args.cluster, args.cluster_config) as cluster:
+        recovered = recover_tree(options, cluster)
+    for line in _recovered_lines(recovered) if args.json != "-" else ():
+        print(printable(line))
+    if args.json:
+        write_json(args.json, recovered)
+    return ExitCode.UNUSABLE_INPUT if recovered.problems else ExitCode.OK
+
+
 def _total_line(totals: ReduceTotals, *, keep: bool) -> str:
     nbytes = max(totals.before - totals.after, 0)
     saved = because("cli.nothing_removed") if keep else because("cli.size_saved", size=size(nbytes))
@@ -140,15 +164,32 @@ def _total_line(totals: ReduceTotals, *, keep: bool) -> str:
 
 
 def _lines(totals: ReduceTotals, *, keep: bool) -> Iterator[str]:
+    if totals.recovered.is_any:
+        yield from _recovered_lines(totals.recovered)
     yield _total_line(totals, keep=keep)
     if totals.unfinished:
         yield said("cli.unfinished", count=totals.unfinished)
+    if totals.offline:
+        yield said("cli.offline_kept", count=len(totals.offline), path=totals.offline[0])
     if totals.problems:
         yield said("cli.not_reduced", count=len(totals.problems))
-        for path, problem in list(totals.problems.items())[:_MAX_PROBLEMS_SHOWN]:
-            yield f"  {path}: {in_language(problem)}"
-        if len(totals.problems) > _MAX_PROBLEMS_SHOWN:
-            yield f" {said('core.and_more', count=len(totals.problems) - _MAX_PROBLEMS_SHOWN)}"
+        yield from _problem_lines(totals.problems)
+
+
+def _recovered_lines(recovered: Recovered) -> Iterator[str]:
+    yield said("cli.put_back", count=recovered.files)
+    if recovered.superseded:
+        yield said("cli.superseded", count=recovered.superseded)
+    if recovered.problems:
+        yield said("cli.not_put_back", count=len(recovered.problems))
+        yield from _problem_lines(recovered.problems)
+
+
+def _problem_lines(problems: dict[str, Reason]) -> Iterator[str]:
+    for path, problem in list(problems.items())[:_MAX_PROBLEMS_SHOWN]:
+        yield f"  {path}: {in_language(problem)}"
+    if len(problems) > _MAX_PROBLEMS_SHOWN:
+        yield f" {said('core.and_more', count=len(problems) - _MAX_PROBLEMS_SHOWN)}"
 
 
 def _information(text: str) -> tuple[str, ...]:

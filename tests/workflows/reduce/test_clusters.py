@@ -13,7 +13,7 @@ import pytest
 from command_line import COMMAND
 from opdiff.sample.graph_mode import ge_dump
 from opdiff.workflows.reduce.plan import find_reducible
-from opdiff.workflows.reduce.work import reduce_once
+from opdiff.workflows.reduce.work import reduce_file
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 def write_dump(folder: Path, count: int, size: int = 64) -> Path:
     """Write files that were finished long ago; the first one is damaged."""
     folder.mkdir()
+    (folder / "dynamo_original_graph_1_rank_0_pid_1_ts_2.txt").touch()
     for number in range(count):
         path = folder / f"Add.Add_{number}.1.6.{1706596911000000 + number}"
         values = np.random.default_rng(number).normal(size=size).astype(np.float32)
@@ -87,10 +88,10 @@ def test_killed_worker_costs_no_file(processes: ClusterProcesses, tmp_path: Path
 
 def test_file_that_a_killed_worker_has_reduced(tmp_path: Path) -> None:
     folder = write_dump(tmp_path / "dump", 3)
-    files = find_reducible(str(folder))
-    first = [reduce_once(file, ("mean",)) for file in files]
+    files, _ = find_reducible(str(folder))
+    first = [reduce_file(file, ("mean",)) for file in files]
     assert [result.problem is None for result in first] == [False, True, True]
-    assert [reduce_once(file, ("mean",)) for file in files] == first
+    assert [reduce_file(file, ("mean",)) for file in files] == first
 
 
 @pytest.mark.parametrize(

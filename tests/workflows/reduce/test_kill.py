@@ -13,12 +13,14 @@ import numpy as np
 
 from command_line import COMMAND
 from opdiff.core.tensor import Slot
+from opdiff.read.directory import TAKEN_FOLDER
 from opdiff.read.reduced import read_reduced
 from opdiff.sample.graph_mode import ge_dump
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+TEXT = "dynamo_original_graph_1_rank_0_pid_1_ts_2.txt"
 ROUNDS = 10
 BUDGET_S = 9.0
 FILES = 400
@@ -38,6 +40,7 @@ for number in range(int(sys.argv[2])):
 def test_no_data_is_lost_when_killed(tmp_path: Path) -> None:
     folder = tmp_path / "dump"
     folder.mkdir()
+    (folder / TEXT).touch()
     watch = [*COMMAND, "reduce", str(folder), "--watch", "--settle", "0.01", "--interval", "0", "--load", "100"]
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(folder), str(FILES)])
     end = time.monotonic() + BUDGET_S
@@ -49,11 +52,13 @@ def test_no_data_is_lost_when_killed(tmp_path: Path) -> None:
         reducer.kill()
         reducer.wait()
         rounds += 1
-    written = len([name for name in os.listdir(folder) if not name.startswith(".")])
+    written = len(list(folder.glob("Add.*")))
     writer.kill()
     writer.wait()
     assert rounds >= 3
     assert written > 50
+    subprocess.run([*COMMAND, "reduce", str(folder), "--recover"], check=True, timeout=60)
+    assert not (folder / TAKEN_FOLDER).exists()
     assert_nothing_lost(folder)
     done = subprocess.run(
         [*COMMAND, "reduce", str(folder), "--settle", "0"], capture_output=True, text=True, check=True, timeout=60
@@ -68,7 +73,7 @@ def test_no_data_is_lost_when_killed(tmp_path: Path) -> None:
 
 def assert_nothing_lost(folder: Path) -> tuple[set[int], set[int]]:
     """Check that every started file exists, complete or reduced, with its number; return both kinds."""
-    names = [name for name in os.listdir(folder) if not name.startswith(".")]
+    names = [path.name for path in folder.glob("Add.*")]
     complete = {_number(name) for name in names if not name.endswith(".npz")}
     reduced = {_number(name) for name in names if name.endswith(".npz")}
     assert complete | reduced == set(range(max(complete | reduced) + 1))

@@ -18,8 +18,8 @@ from dump_files import hashed_name, mapping_csv, with_header_field
 from graph_dumps import GraphCase, saved
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
-from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
+from opdiff.read.directory import TAKEN_FOLDER
 from opdiff.read.reduced import parse_stats, read_reduced
 from opdiff.sample.container import encode_tensor
 from opdiff.sample.graph_mode import ge_dump, write_graph_sample
@@ -38,19 +38,40 @@ if TYPE_CHECKING:
 
 VALUES = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
 GE = "Add.Add.1.6.1706596911000001"
+TEXT = "dynamo_original_graph_1_rank_0_pid_1_ts_2.txt"
 FX = "add-aten.add.Tensor.OUTPUT.0.20240130064151000001.npy"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A GE dump and an FX dump, both finished long ago."""
+def dump(tmp_path: Path) -> Path:
+    """A dump of graph mode without files."""
     made = tmp_path / "dump"
     made.mkdir()
+    (made / TEXT).touch()
+    return made
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the names of all files but the graph text."""
+    return sorted(path.name for path in folder.iterdir() if path.name != TEXT)
+
+
+@pytest.fixture
+def folder(dump: Path) -> Path:
+    """A GE dump and an FX dump, both finished long ago."""
+    made = dump
     (made / GE).write_bytes(ge_dump([VALUES], [VALUES.astype(np.float16), np.arange(3)]))
     (made / FX).write_bytes(saved(VALUES))
     for path in made.iterdir():
         os.utime(path, (1e9, 1e9))
     return made
+
+
+def found_in(folder: Path) -> list[ReducibleFile]:
+    """Return the files that can be reduced."""
+    files, offline = find_reducible(str(folder))
+    assert not offline
+    return files
 
 
 @pytest.mark.parametrize(
@@ -75,9 +96,7 @@ def test_files_become_statistics(folder: Path, opdiff: Command) -> None:
     before = sum(path.stat().st_size for path in folder.iterdir())
     outcome = opdiff("reduce", folder, "--info", "mean,l2norm,specials,crc32,histogram")
     assert outcome.code == 0
-    assert sorted(path.name for path in folder.iterdir()) == [
-        f"{GE}_min_max.npz", FX.replace(".npy", "_min_max.npy"),
-    ]  # fmt: skip
+    assert names_in(folder) == [f"{GE}_min_max.npz", FX.replace(".npy", "_min_max.npy")]
     after = sum(path.stat().st_size for path in folder.iterdir())
     assert f"reduced: 2 files, {before / 1024:.1f} KiB to {after / 1024:.1f} KiB" in outcome.out
     stats = read_reduced(str(folder / f"{GE}_min_max.npz"))
@@ -99,7 +118,7 @@ def test_files_become_statistics(folder: Path, opdiff: Command) -> None:
 
 def test_keep(folder: Path, opdiff: Command) -> None:
     outcome = opdiff("reduce", folder, "--keep")
-    assert (outcome.code, len(list(folder.iterdir()))) == (0, 4)
+    assert (outcome.code, len(names_in(folder))) == (0, 4)
     assert "nothing removed" in outcome.out
 
 
@@ -118,6 +137,7 @@ def test_reduced_dumps_are_compared_with_reduced_and_complete_ones(tmp_path: Pat
 
 def test_padding_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = GraphCase(tmp_path, capsys)
+    case.text()
     path = case.ge("Add", (), (encode_tensor(np.full((3, 5), 2.0), dtypes.FLOAT16, "FRACTAL_NZ"),))
     assert run(capsys, "reduce", case.target, "--settle", 0).code == 0
     (found,) = read_reduced(f"{path}_min_max.npz")[Slot.OUTPUT]
@@ -135,48 +155,48 @@ def test_padding_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (GE, b"12345678"),
     ],
 )
-def test_irreducible_files_are_kept(name: str, content: bytes, tmp_path: Path, opdiff: Command) -> None:
-    (tmp_path / name).write_bytes(content)
-    outcome = opdiff("reduce", tmp_path, "--settle", 0)
+def test_irreducible_files_are_kept(name: str, content: bytes, dump: Path, opdiff: Command) -> None:
+    (dump / name).write_bytes(content)
+    outcome = opdiff("reduce", dump, "--settle", 0)
     assert outcome.code == 0
     assert "cannot be reduced, kept: 1 file\n" in outcome.out
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert (tmp_path / name).read_bytes() == content
+    assert names_in(dump) == [name]
+    assert (dump / name).read_bytes() == content
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "dynamo_original_graph_1_rank_0_pid_1_ts_2.txt", "mapping.csv", "a.swp", f"{GE}.csv", f"{GE}_min_max.npz",
+        "mapping.csv", "a.swp", f"{GE}.csv", f"{GE}_min_max.npz",
         "Opdebug.Node_OpDebug.1.2.1706596911000001", "conv.0.1706596911000001.npy", f"{GE}.4.0.1.0",
     ],
 )  # fmt: skip
-def test_other_files_are_not_touched(name: str, tmp_path: Path, opdiff: Command) -> None:
-    (tmp_path / name).write_bytes(ge_dump([VALUES], [VALUES]))
-    outcome = opdiff("reduce", tmp_path, "--settle", 0)
+def test_other_files_are_not_touched(name: str, dump: Path, opdiff: Command) -> None:
+    (dump / name).write_bytes(ge_dump([VALUES], [VALUES]))
+    outcome = opdiff("reduce", dump, "--settle", 0)
     assert outcome.out == "reduced: 0 files, 0 B to 0 B, 0 B saved\n"
-    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert names_in(dump) == [name]
 
 
-def test_empty_tensor(tmp_path: Path, opdiff: Command) -> None:
-    (tmp_path / FX).write_bytes(saved(np.zeros((0, 4), np.float32)))
-    assert opdiff("reduce", tmp_path, "--settle", 0).code == 0
-    (path,) = tmp_path.iterdir()
+def test_empty_tensor(dump: Path, opdiff: Command) -> None:
+    (dump / FX).write_bytes(saved(np.zeros((0, 4), np.float32)))
+    assert opdiff("reduce", dump, "--settle", 0).code == 0
+    (path,) = dump.glob("*.npy")
     (found,) = read_reduced(str(path))[Slot.OUTPUT]
     assert (found.minimum, found.shape, found.crc32) == (None, (0, 4), "00000000")
     assert np.isnan(np.load(path)).all()
 
 
-def test_hashed_name_is_resolved_after_reduction(tmp_path: Path, opdiff: Command) -> None:
+def test_hashed_name_is_resolved_after_reduction(dump: Path, opdiff: Command) -> None:
     name = str(DumpName("Add", "x" * 300, 1, 6, 1706596911000001))
-    hashed = hashed_name(str(tmp_path), name)
-    (tmp_path / hashed).write_bytes(ge_dump([VALUES], [VALUES]))
-    (tmp_path / "mapping.csv").write_text(mapping_csv([(hashed, name)]))
-    assert opdiff("reduce", tmp_path, "--settle", 0).code == 0
-    assert sorted(os.listdir(tmp_path)) == sorted([f"{hashed}_min_max.npz", "mapping.csv"])
-    outcome = opdiff("inspect", tmp_path, "--json")
+    hashed = hashed_name(str(dump), name)
+    (dump / hashed).write_bytes(ge_dump([VALUES], [VALUES]))
+    (dump / "mapping.csv").write_text(mapping_csv([(hashed, name)]))
+    assert opdiff("reduce", dump, "--settle", 0).code == 0
+    assert names_in(dump) == sorted([f"{hashed}_min_max.npz", "mapping.csv"])
+    outcome = opdiff("inspect", dump, "--json")
     assert (outcome.json["kind"], outcome.json["files"]) == ("reduced dumps", 1)
-    assert opdiff("inspect", tmp_path / f"{hashed}_min_max.npz").code == 0
+    assert opdiff("inspect", dump / f"{hashed}_min_max.npz").code == 0
 
 
 # Files that are still being written
@@ -186,7 +206,7 @@ def test_file_open_for_writing_is_kept(folder: Path, opdiff: Command) -> None:
     with (folder / GE).open("r+b"):
         assert is_open_for_writing(str(folder / GE))
         outcome = opdiff("reduce", folder, "--settle", 0)
-        assert "still being written, kept: 1 file\n" in outcome.out
+        assert "still being written, or reduced by another process, kept: 1 file\n" in outcome.out
         assert (folder / GE).exists()
     assert not is_open_for_writing(str(folder / GE))
     assert "reduced: 1 file," in opdiff("reduce", folder, "--settle", 0).out
@@ -196,7 +216,7 @@ def test_file_open_for_writing_is_kept(folder: Path, opdiff: Command) -> None:
 def test_file_settles_by_observation(folder: Path, times: tuple[float, float] | None) -> None:
     os.utime(folder / GE, times)
     tracker = SettleTracker(0.2)
-    (young,) = [file for file in find_reducible(str(folder)) if not file.is_fx]
+    (young,) = [file for file in found_in(folder) if not file.is_fx]
     assert not tracker.is_settled(young)
     time.sleep(0.25)
     assert tracker.is_settled(young)
@@ -207,13 +227,12 @@ def test_a_file_that_changes_while_it_is_measured_is_kept(folder: Path, monkeypa
 
     def verify_and_write(path: str, stats: FileStats, file: ReducibleFile) -> None:
         real(path, stats, file)
-        os.utime(folder / GE)
+        os.utime(folder / TAKEN_FOLDER / GE)
 
     monkeypatch.setattr(work, "_verify", verify_and_write)
-    (file,) = [file for file in find_reducible(str(folder)) if not file.is_fx]
-    outcome = work.reduce_file(file, ())
-    assert outcome.problem == because("workflows.still_written")
-    assert sorted(os.listdir(folder)) == sorted([GE, FX])
+    (file,) = [file for file in found_in(folder) if not file.is_fx]
+    assert work.reduce_file(file, ()).in_use
+    assert names_in(folder) == sorted([GE, FX])
 
 
 def test_unverified_reduction_is_discarded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,9 +245,9 @@ def test_unverified_reduction_is_discarded(folder: Path, monkeypatch: pytest.Mon
         draft.write(b"9")
 
     monkeypatch.setattr(work, "_write", write_and_corrupt)
-    for file in find_reducible(str(folder)):
+    for file in found_in(folder):
         assert work.reduce_file(file, ("crc32",)).problem
-    assert sorted(os.listdir(folder)) == sorted([GE, FX])
+    assert names_in(folder) == sorted([GE, FX])
 
 
 def test_drafts_of_dead_processes_are_removed(folder: Path, opdiff: Command) -> None:

@@ -172,7 +172,13 @@ def has_graph_text(path: str) -> bool:
     """Return whether a directory, or a folder directly in it, has texts of graph mode."""
     items = _list(path)
     below = [item for folder in items if folder.is_dir(follow_symlinks=False) for item in _list(folder.path)]
-    return any(item.name.startswith(_GRAPH_TEXT_PREFIXES) and item.name.endswith(".txt") for item in (*items, *below))
+    return any(is_graph_text(item.name) for item in (*items, *below))
+
+
+def is_graph_text(path: str) -> bool:
+    """Return whether a file is a text of graph mode, by its name."""
+    name = os.path.basename(path)
+    return name.startswith(_GRAPH_TEXT_PREFIXES) and name.endswith(".txt")
 
 
 def _list(folder: str) -> list[filesystem.DirEntry]:

@@ -5,27 +5,20 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import signal
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from opdiff.core.atomic_file import is_alive
-from opdiff.core.errors import InputError
-from opdiff.core.reasons import because
 from opdiff.read.directory import is_debug, is_statistics, scan
 from opdiff.read.filename import DumpName, FxName
+from opdiff.workflows.compare.options import is_graph_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opdiff.read.directory import Entry
-
-# Names of drafts, as made by `atomic_file.open_atomic`.
-_DRAFT = re.compile(r"\.(\d{1,10})\.\d{1,10}\.[0-9a-f]{8}\.part")
 
 
 class Stamp(Struct, frozen=True):
@@ -74,11 +67,19 @@ class SettleTracker(Struct):
 
 
 class FoundFiles(Struct, frozen=True):
-    """Files of a tree that are not reduced yet: all files, and finished files; and the history of their states."""
+    """Files of a tree that are not reduced yet.
+
+    Attributes:
+        waiting: all files.
+        ready: finished files.
+        tracker: the history of their states.
+        offline: folders of offline dumps, which are not reduced.
+    """
 
     waiting: tuple[ReducibleFile, ...]
     ready: tuple[ReducibleFile, ...]
     tracker: SettleTracker
+    offline: tuple[str, ...]
 
 
 def find_ready(root: str, tracker: SettleTracker, done: Mapping[str, Stamp]) -> FoundFiles:
@@ -87,22 +88,33 @@ def find_ready(root: str, tracker: SettleTracker, done: Mapping[str, Stamp]) -> 
     Raises:
         InputError: the root is not a readable directory.
     """
-    found = find_reducible(root)
+    found, offline = find_reducible(root)
     tracker.forget({file.path for file in found})
     waiting = tuple(file for file in found if done.get(file.path) != file.stamp)
-    return FoundFiles(waiting, tuple(file for file in waiting if tracker.is_settled(file)), tracker)
+    return FoundFiles(waiting, tuple(file for file in waiting if tracker.is_settled(file)), tracker, tuple(offline))
 
 
-def find_reducible(root: str) -> list[ReducibleFile]:
-    """Return all files below a root that can be reduced, finished or not: GE and FX dumps.
+def find_reducible(root: str) -> tuple[list[ReducibleFile], list[str]]:
+    """Return the files below a root that can be reduced, finished or not, and the folders of offline dumps.
+
+    GE files are named like offline dumps, which nothing can compare once they are reduced. As `compare` does, they are
+    told apart by graph texts, which must be in the same folder or in one above it, up to the root.
 
     Raises:
         InputError: the root is not a readable directory.
     """
-    if not os.path.isdir(root):
-        raise InputError(root, because("core.no_such_directory"))
-    found = (_find_reducible(entry) for entry in scan(root).entries())
-    return [file for file in found if file is not None]
+    tree = scan(root)
+    graph_dumps = tuple({os.path.join(os.path.dirname(path), "") for path in tree.graphs if is_graph_text(path)})
+    found: list[ReducibleFile] = []
+    offline: list[str] = []
+    for folder in tree.folders:
+        files = [file for entry in folder.entries if (file := _find_reducible(entry)) is not None]
+        if not os.path.join(folder.path, "").startswith(graph_dumps):
+            if not all(file.is_fx for file in files):
+                offline.append(folder.path)
+            files = [file for file in files if file.is_fx]
+        found += files
+    return found, offline
 
 
 def stamp_of(path: str) -> Stamp | None:
@@ -134,16 +146,6 @@ def is_open_for_writing(path: str) -> bool:
     finally:
         os.close(descriptor)
     return False
-
-
-def remove_drafts(root: str) -> None:
-    """Remove drafts of processes that no longer exist."""
-    for folder, _, names in os.walk(root):
-        for name in names:
-            match = _DRAFT.fullmatch(name)
-            if match and not is_alive(int(match[1])):
-                with suppress(OSError):
-                    os.unlink(os.path.join(folder, name))
 
 
 def _find_reducible(entry: Entry) -> ReducibleFile | None:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.core.remote.urls import url_on
 from opdiff.workflows.cluster import is_unread
-from opdiff.workflows.reduce.plan import SettleTracker, find_ready, remove_drafts
-from opdiff.workflows.reduce.work import ReduceResult, reduce_file, reduce_once
+from opdiff.workflows.reduce.plan import SettleTracker, find_ready
+from opdiff.workflows.reduce.taken import Recovered, recover
+from opdiff.workflows.reduce.work import ReduceResult, reduce_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,16 +57,30 @@ class ReduceOptions(Struct, frozen=True):
 
 
 class ReduceTotals(Struct):
-    """Totals of a reduction so far; problems are counted once per file."""
+    """Totals of a reduction so far; problems are counted once per file.
+
+    Attributes:
+        files: number of reduced files.
+        before: their bytes.
+        after: bytes of their reduced forms.
+        problems: files that cannot be reduced.
+        unfinished: number of files that other processes still write or reduce.
+        offline: folders of offline dumps, which are not reduced.
+        recovered: files that killed processes had taken.
+    """
 
     files: int = 0
     before: int = 0
     after: int = 0
     problems: dict[str, Reason] = field(default_factory=dict)
     unfinished: int = 0
+    offline: tuple[str, ...] = ()
+    recovered: Recovered = field(default_factory=Recovered)
 
     def add(self, result: ReduceResult) -> None:
         """Add the result of a file."""
+        if result.in_use:
+            return
         if result.problem:
             self.problems[result.path] = result.problem
             return
@@ -82,10 +99,10 @@ def reduce_tree(
     after the current file; an interrupt does so on a cluster.
 
     Raises:
-        InputError: the root is not a readable directory.
+        InputError: the root is not a readable directory, or has offline dumps and no others.
     """
-    _call(cluster, options.host, remove_drafts, options.root)
-    totals, tracker = ReduceTotals(), SettleTracker(options.settle_s)
+    totals = ReduceTotals(recovered=recover_tree(options, cluster))
+    tracker = SettleTracker(options.settle_s)
     # Files that were reduced and kept, or cannot be reduced: skipped until they change.
     done: dict[str, Stamp] = {}
     passes = 0
@@ -93,25 +110,39 @@ def reduce_tree(
         # The clock of a host is compared with the times of its files.
         found = _call(cluster, options.host, find_ready, options.root, tracker, done)
         tracker = found.tracker
+        totals.offline = tuple(url_on(options.host, path) for path in found.offline)
+        if totals.offline and not (found.waiting or passes):
+            raise InputError(totals.offline[0], because("workflows.offline_dumps"))
         reduced = (
             _reduce_here(found.ready, options, stop) if cluster is None else _reduce_on(cluster, found.ready, options)
         )
-        total, reached = sum(file.stamp.nbytes for file in found.ready), 0
+        total, reached, in_use = sum(file.stamp.nbytes for file in found.ready), 0, 0
         try:
             for file, result in reduced:
-                totals.add(result)
-                if result.problem or options.keep:
+                if result.in_use:
+                    in_use += 1
+                elif result.problem or options.keep:
                     done[file.path] = file.stamp
+                totals.add(result)
                 reached += file.stamp.nbytes
                 progress(reached, total)
         except KeyboardInterrupt:
             stop.set()
-        totals.unfinished = len(found.waiting) - len(found.ready)
+        totals.unfinished = len(found.waiting) - len(found.ready) + in_use
         passes += 1
         yield totals
         if not options.watch and (passes > 1 or not totals.unfinished):
             return
         stop.wait(options.interval_s if options.watch else options.settle_s)
+
+
+def recover_tree(options: ReduceOptions, cluster: Cluster | None = None) -> Recovered:
+    """Put back the files that killed processes had taken.
+
+    Raises:
+        InputError: the root is not a directory.
+    """
+    return _call(cluster, options.host, recover, options.root)
 
 
 def _call(cluster: Cluster | None, host: str, function: Callable[..., Result], *arguments: object) -> Result:
@@ -139,7 +170,7 @@ def _reduce_on(
     from opdiff.run.worker_task import Each
 
     work = BatchWork(
-        Each(partial(reduce_once, requested=options.information, keep=options.keep)),
+        Each(partial(reduce_file, requested=options.information, keep=options.keep)),
         lambda file, reason: ReduceResult(file.path, problem=reason),
         lambda file: max(file.stamp.nbytes, _MIN_WEIGHT_BYTES),
         place=lambda _file: Place(options.host),

@@ -1,7 +1,8 @@
-"""Reduction of one file: read, measure, write, verify, and only then remove."""
+"""Reduction of one file: take, measure, write, verify, and only then remove."""
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -20,6 +21,7 @@ from opdiff.read import read_operator
 from opdiff.read.reduced import MEMBER, SCHEMA, SLOT_NAMES, VERSION, read_reduced
 from opdiff.workflows.convert.byte_copy import npy_header
 from opdiff.workflows.reduce.plan import is_open_for_writing, stamp_of
+from opdiff.workflows.reduce.taken import locked, put_back, take
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -32,55 +34,93 @@ if TYPE_CHECKING:
 
     FileStats = Mapping[Slot, tuple[TensorStats, ...]]
 
+# Errors of file systems that write folders to disk in their own time.
+_CANNOT_SYNC_FOLDERS = {errno.EINVAL, errno.ENOTSUP}
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class ReduceResult(Struct, frozen=True):
-    """Result of a file: bytes before and after, or the problem because of which the file was kept."""
+    """Result of a file: bytes before and after, or the problem because of which the file was kept.
+
+    A file that is in use, written to or reduced by another process, was kept and can be tried again.
+    """
 
     path: str
     before: int = 0
     after: int = 0
     problem: Reason | None = None
+    in_use: bool = False
+
+
+class _FileInUseError(Exception):
+    """A file is being written, or another one has its name."""
 
 
 def reduce_file(file: ReducibleFile, requested: Collection[str], *, keep: bool = False) -> ReduceResult:
     """Write the reduced form of a file and, unless `keep`, remove the file.
 
     The file is kept if anything fails. The reduction can be repeated at any time: after an interruption the file still
-    exists, and its reduced form is written again.
+    exists, at its place or among the taken ones, and its reduced form is written again.
     """
     try:
-        stats = _measure(file, requested)
-        with open_atomic(file.result) as draft:
-            _write(draft, stats, file)
-            draft.flush()
-            os.fsync(draft.fileno())
-            _verify(draft.name, stats, file)
-            # The original is removed only if it is still the file that was measured.
-            if stamp_of(file.path) != file.stamp or is_open_for_writing(file.path):
-                raise DumpError(file.path, because("workflows.still_written"))
-        _sync_folder(file.path)
-        after = os.path.getsize(file.result)
-        if not keep:
-            os.unlink(file.path)
-    except OpdiffError as error:
-        return ReduceResult(file.path, problem=error.brief)
-    except OSError as error:
-        return ReduceResult(file.path, problem=quoted(error.strerror or str(error)))
-    return ReduceResult(file.path, file.stamp.nbytes, after)
+        with locked(file.path) as taken:
+            if taken is None:
+                return ReduceResult(file.path, in_use=True)
+            if os.path.lexists(taken):  # by a process that was killed
+                put_back(taken, file.path)
+            if keep:
+                _write_reduced(file, file.path, requested)
+            else:
+                _replace(file, taken, requested)
+        return _reduced(file)
+    except _FileInUseError:
+        return ReduceResult(file.path, in_use=True)
+    except (OpdiffError, OSError) as error:
+        if not os.path.lexists(file.path) and os.path.exists(file.result):  # reduced by another process
+            return _reduced(file)
+        problem = error.brief if isinstance(error, OpdiffError) else quoted(error.strerror or str(error))
+        return ReduceResult(file.path, problem=problem)
 
 
-def reduce_once(file: ReducibleFile, requested: Collection[str], *, keep: bool = False) -> ReduceResult:
-    """Reduce a file, unless a worker that was killed has just reduced the file and removed it."""
-    result = reduce_file(file, requested, keep=keep)
-    if result.problem is None or os.path.lexists(file.path) or not os.path.exists(file.result):
-        return result
+def _reduced(file: ReducibleFile) -> ReduceResult:
     return ReduceResult(file.path, file.stamp.nbytes, os.path.getsize(file.result))
 
 
-def _measure(file: ReducibleFile, requested: Collection[str]) -> FileStats:
-    dump = read_operator(file.path, file.name, sliced=False)
+def _replace(file: ReducibleFile, taken: str, requested: Collection[str]) -> None:
+    """Take a file, write its reduced form and remove the file; put it back if that fails."""
+    take(file.path, taken)
+    try:
+        _write_reduced(file, taken, requested)
+        # Again, as late as possible, for file systems without leases.
+        _require_unused(file, taken)
+        os.unlink(taken)
+    except BaseException:
+        put_back(taken, file.path)
+        raise
+
+
+def _write_reduced(file: ReducibleFile, path: str, requested: Collection[str]) -> None:
+    """Write the reduced form of a file, which is at `path` now, to disk."""
+    _require_unused(file, path)
+    stats = _measure(file, path, requested)
+    with open_atomic(file.result) as draft:
+        _write(draft, stats, file)
+        draft.flush()
+        os.fsync(draft.fileno())
+        _verify(draft.name, stats, file)
+        _require_unused(file, path)
+    _sync_folder(file.result)
+
+
+def _require_unused(file: ReducibleFile, path: str) -> None:
+    """Check that a file is the one that was found, and that no process writes to it."""
+    # In this order: a process that closes the file in between has changed it before.
+    if is_open_for_writing(path) or stamp_of(path) != file.stamp:
+        raise _FileInUseError
+
+
+def _measure(file: ReducibleFile, path: str, requested: Collection[str]) -> FileStats:
+    dump = read_operator(path, file.name, sliced=False)
     _require_complete(dump, file)
     return {slot: tuple(_stats(tensor, requested) for tensor in dump.tensors(slot)) for slot in Slot}
 
@@ -158,9 +198,12 @@ def _verify(path: str, stats: FileStats, file: ReducibleFile) -> None:
 
 
 def _sync_folder(path: str) -> None:
+    """Make a new name durable: write the folder of a file to disk."""
     descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with suppress(OSError):
-            os.fsync(descriptor)
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC_FOLDERS:
+            raise
     finally:
         os.close(descriptor)

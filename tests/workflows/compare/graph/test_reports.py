@@ -362,7 +362,11 @@ def test_operators_of_the_same_name_in_two_graphs(case: GraphCase) -> None:
 def test_reduced_token_and_token_with_data(tmp_path: Path, capsys: Capture) -> None:
     sample = write_graph_sample(str(tmp_path / "sample"), ranks=1)
     (token,) = (path for path in (tmp_path / "sample" / "ge").rglob("1") if path.parent.name == "1")
+    text = next((tmp_path / "sample" / "ge").rglob("dynamo_original_*.txt"))
+    beside = token / text.name
+    beside.write_bytes(text.read_bytes())
     assert run(capsys, "reduce", token, "--settle", "0").code == 0
+    beside.unlink()
     compare(capsys, sample, tmp_path / "out")
     assert len(list((tmp_path / "out").glob("msprobe_cmp_report*.csv"))) == 2
     page = shown(tmp_path / "out")
