@@ -2,7 +2,7 @@
 
 # Built-in and frozen modules only: the search path is cleaned first. `signal` would import enum and others, which an
 # interrupt turns into a traceback.
-import _signal
+import _signal  # type: ignore[import-not-found]  # typeshed does not describe it
 import gc
 import os
 import sys
@@ -48,7 +48,7 @@ def _run(*, at_once: bool) -> int:
     except KeyboardInterrupt as interrupt:
         _prepare_exit()
         sys.stderr.write("opdiff: interrupted\n")
-        return 128 + (interrupt.args[0] if interrupt.args else _signal.SIGINT)
+        return 128 + int(interrupt.args[0] if interrupt.args else _signal.SIGINT)
     return code
 
 
