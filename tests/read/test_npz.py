@@ -106,6 +106,22 @@ def test_other_members_of_archives_are_ignored(tmp_path: Path) -> None:
     np.testing.assert_array_equal(tensor.array(), [1, 1])
 
 
+def test_a_comment_cannot_hide_a_member(tmp_path: Path) -> None:
+    content = bytearray(zip_file(("a.npy", npy(1)), ("b.npy", npy(2)), method=zipfile.ZIP_STORED))
+    first, second = content.index(b"PK\x01\x02"), content.rindex(b"PK\x01\x02")
+    # The length of the comment in the entry of the first member takes in the entry of the second.
+    struct.pack_into("<H", content, first + 32, content.index(b"PK\x05\x06") - second)
+    with pytest.raises(DumpError, match="an array of the archive has a comment"):
+        read(tmp_path, bytes(content))
+
+
+def test_reduced_archive_has_no_other_members(tmp_path: Path) -> None:
+    path = tmp_path / "Add.Add.0.6.1671234567890123_min_max.npz"
+    path.write_bytes(zip_file(("inputs.npy", npy()), ("outputs.npy", npy()), ("opdifg.json", b"{}")))
+    with pytest.raises(DumpError, match=r"opdifg\.json does not belong in a reduced dump"):
+        read_reduced(str(path))
+
+
 def test_error_of_damaged_member_names_it(tmp_path: Path) -> None:
     raw = bytearray(zip_file(("a.npy", npy_file(np.random.default_rng(0).random(100_000)))))
     raw[400_000:400_100] = bytes(100)

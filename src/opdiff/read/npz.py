@@ -41,10 +41,13 @@ def read_npz(file: OpenFile) -> OpDump:
 
 
 def _require_credible(archive: zipfile.ZipFile, file: OpenFile) -> None:
-    """Refuse too many members, equal names, and members that share bytes: small archives could unpack to any size."""
+    """Refuse too many or hidden members, equal names, and shared bytes: small archives could unpack to any size."""
     infos = archive.infolist()
     if len(infos) > _MAX_MEMBERS:
         raise DumpError(file.path, because("read.too_many_arrays", count=len(infos), limit=_MAX_MEMBERS))
+    if any(info.comment for info in infos):
+        # No writer adds comments: the entries of other members would be hidden in one.
+        raise DumpError(file.path, because("read.member_comment"))
     names = {info.filename for info in infos}
     if len(names) < len(infos):
         raise DumpError(file.path, because("read.member_twice"))
