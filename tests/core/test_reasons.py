@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from opdiff.core.reasons import (
     all_of,
     because,
     catalogue,
+    is_known,
     kind_of,
     quoted,
     render,
@@ -125,3 +127,36 @@ def test_integers_too_long_for_python_to_write_are_shown_by_magnitude() -> None:
     reason = because("workflows.too_few_bytes", needed=4 * (2**63 - 1) ** 300, stored=16)
     for language in Language:
         assert "2^18902" in render(reason, language)
+
+
+CODES_OF_FILES = {
+    "file": "{folder}/secret.key",
+    "relative path": "../../../../../../../../..{folder}/secret.key",
+    "pipe": "{folder}/pipe.key",
+    "surrogate": "\ud800.key",
+    "null": "a\0.key",
+    "attribute": "{{facts.__class__}}",
+    "width": "{{text:>99999999999}}.key",
+    "old format": "%(text)99999999999s",
+    "word": "word.{{text}}",
+    "no word": "word.",
+    "point": ".",
+    "empty": "",
+    "long": "a" * 5000 + ".key",
+}
+
+
+@pytest.mark.parametrize("code", CODES_OF_FILES.values(), ids=CODES_OF_FILES)
+def test_a_code_of_a_file_names_no_other_file_and_no_format(code: str, tmp_path: Path) -> None:
+    (tmp_path / "secret.json").write_text('{"key": {"en": "private {text:>99}", "zh": "private"}}')
+    os.mkfifo(tmp_path / "pipe.json")
+    code = code.format(folder=tmp_path)
+    assert not is_known(code)
+    for language in Language:
+        assert render(Reason(code, (("text", 1),)), language) == f"{code} (text: 1)"
+        assert show(code, "word", language) == code
+
+
+def test_facts_are_no_formats() -> None:
+    assert str(quoted("{0.__class__} {x:>99} %s")) == "{0.__class__} {x:>99} %s"
+    assert str(because("core.text", text=(("{a}", None), 1))) == "{a}, , 1"

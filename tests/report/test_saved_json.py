@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import zlib
 from base64 import b64encode
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from command_line import Capture, run
 from made_comparisons import comparison, comparisons, failed_operator, measured
 from made_reports import many_tokens, picture, with_judgement
 from opdiff.core.comparison import Comparison, DataMode, Mode
@@ -229,3 +231,56 @@ def test_tables_of_two_runs_of_version_1_are_rejected(tmp_path: Path) -> None:
         load_saved([paths[0], str(tmp_path / "other.json")])
     with pytest.raises(InputError, match="several files make one report in graph mode only"):
         load_saved([str(V1 / "offline.json")] * 2)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    reason: dict[str, Any] = {"code": "core.text", "facts": {"text": "x"}}
+    for _ in range(levels):
+        reason = {"code": "core.all", "facts": {"reasons": [reason]}}
+    return reason
+
+
+HOSTILE = {
+    "file": {"code": "{folder}/secret.key", "facts": {"text": "x"}},
+    "pipe": {"code": "{folder}/pipe.key", "facts": {}},
+    "surrogate": {"code": "\ud800.x", "facts": {"\udcff": "\ud800"}},
+    "escapes": {"code": "\x1b[31m.\0", "facts": {"text": "\x1b[31m"}},
+    "format": {"code": "core.text", "facts": {"text": "{0.__class__:>99999999999}"}},
+    "values of other kinds": {"code": "judge.cosine", "facts": {"value": "x", "limit": [[1, None], {"a": 1}]}},
+    "nested": nested(48),
+}
+
+
+@pytest.mark.parametrize("reason", HOSTILE.values(), ids=HOSTILE)
+def test_reasons_of_others_are_shown_as_they_are(reason: dict[str, Any], tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "secret.json").write_text('{"key": {"en": "private", "zh": "private"}}')
+    os.mkfifo(tmp_path / "pipe.json")
+    content = document(tmp_path)
+    content["scenario"] = reason | {"code": reason["code"].replace("{folder}", str(tmp_path))}
+    (tmp_path / "saved.json").write_text(json.dumps(content))
+    forms = ("--xlsx", "--junit", "--parquet", "--model-explorer", "--json", tmp_path / "answer")
+    (tmp_path / "out").mkdir()
+    for language in ("en", "zh"):
+        done = run(capsys, "report", tmp_path / "saved.json", "-o", tmp_path / "out", *forms, "--lang", language)
+        assert done.code == 0, done.err
+    assert not [file for file in (tmp_path / "out").iterdir() if b"private" in file.read_bytes()]
+
+
+def test_deeply_nested_reasons_are_refused(tmp_path: Path) -> None:
+    content = document(tmp_path)
+    content["scenario"] = nested(60)
+    (tmp_path / "saved.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="its reasons have more than 100 levels"):
+        load(str(tmp_path / "saved.json"))
+    content["scenario"] = nested(1)
+    content["rows"] = block(rows=[failed_operator(because("core.all", reasons=deep_tuple(120)))])
+    (tmp_path / "saved.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="its columns have more than 100 levels"):
+        load(str(tmp_path / "saved.json"))
+
+
+def deep_tuple(levels: int) -> Any:
+    value: object = 1
+    for _ in range(levels):
+        value = (value,)
+    return value

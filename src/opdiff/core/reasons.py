@@ -67,6 +67,10 @@ class Reason(Struct, frozen=True, gc=False):
         return next((value for key, value in self.facts if key == name), None)
 
 
+MAX_NESTING = 100
+"""Levels of reasons and tuples in a reason of a saved file; each takes several calls to render."""
+
+
 def because(code: str, /, **facts: Fact) -> Reason:
     """Make a reason: `because("judge.cosine", value=0.98, limit=0.99)`."""
     return Reason(code, tuple(facts.items()))
@@ -110,21 +114,34 @@ def _codes_in(fact: Fact) -> tuple[str, ...]:
     return tuple(code for item in fact for code in _codes_in(item)) if isinstance(fact, tuple) else ()
 
 
+def nesting(fact: Fact) -> int:
+    """Return the levels of reasons and tuples in a fact."""
+    if isinstance(fact, Reason):
+        return 1 + max((nesting(value) for _, value in fact.facts), default=0)
+    return 1 + max(map(nesting, fact), default=0) if isinstance(fact, tuple) else 0
+
+
 def catalogue() -> dict[str, dict[str, str]]:
     """Read all sentences: code → language → template."""
-    names = sorted(os.path.splitext(name) for name in os.listdir(_CATALOGUE))
-    parts = [name for name, extension in names if extension == ".json"]
-    return {f"{part}.{code}": sentences for part in parts for code, sentences in _sentences(part).items()}
+    return {f"{part}.{code}": sentences for part in _parts() for code, sentences in _sentences(part).items()}
 
 
 @cache
+def _parts() -> tuple[str, ...]:
+    """Return the parts that have sentences. Codes may come from files of others: no other file is opened for them."""
+    names = sorted(os.path.splitext(name) for name in os.listdir(_CATALOGUE))
+    return tuple(name for name, extension in names if extension == ".json")
+
+
 def _sentences(part: str) -> dict[str, dict[str, str]]:
-    """Read the sentences of one part; none if there is no such part."""
-    try:
-        with open(os.path.join(_CATALOGUE, f"{part}.json"), "rb") as file:
-            return json.decode(file.read(), type=dict[str, dict[str, str]])
-    except FileNotFoundError:
-        return {}
+    """Return the sentences of one part; none if there is no such part."""
+    return _read_sentences(part) if part in _parts() else {}
+
+
+@cache
+def _read_sentences(part: str) -> dict[str, dict[str, str]]:
+    with open(os.path.join(_CATALOGUE, f"{part}.json"), "rb") as file:
+        return json.decode(file.read(), type=dict[str, dict[str, str]])
 
 
 def is_known(code: str) -> bool:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from opdiff.core.reasons import Reason
+from opdiff.core.reasons import MAX_NESTING, Reason
 from opdiff.report.arrays import ArrayReader, ArrayWriter, pack_integers, pack_numbers
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ class _Decoder:
         self._positional = {kind.__struct_encode_fields__ for kind in positional}
         self._strings = arrays.document["strings"]
         self._values_left = _MAX_VALUES
+        self._level = 0
         self._decoders: dict[str, Callable[..., list[Any]]] = {
             "none": self._nones,
             "bool": self._bools,
@@ -168,8 +169,13 @@ class _Decoder:
         self._values_left -= length
         if self._values_left < 0:
             raise ValueError(f"its columns have more than {_MAX_VALUES} values")
+        if self._level > MAX_NESTING:
+            raise ValueError(f"its columns have more than {MAX_NESTING} levels")
         kind, *content = column
-        return self._decoders[kind](length, *content)
+        self._level += 1
+        found = self._decoders[kind](length, *content)
+        self._level -= 1
+        return found
 
     @staticmethod
     def _nones(length: int) -> list[None]:

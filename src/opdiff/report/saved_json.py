@@ -28,7 +28,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.filesystem import read_input, regular_file
 from opdiff.core.judgement import DocumentedResult, Verdict
 from opdiff.core.pictures import TensorPicture
-from opdiff.core.reasons import Reason, because, render
+from opdiff.core.reasons import MAX_NESTING, Reason, because, nesting, render
 from opdiff.core.row_store import RowStore
 from opdiff.report.packed_columns import inflate, pack_columns, unpack_columns
 from opdiff.report.parts import PartWriter, RowPart, write_parts
@@ -219,7 +219,10 @@ def _reason_from_json(value: dict[str, Any]) -> object:
     code, facts = value.get("code"), value.get("facts")
     if not isinstance(code, str) or not isinstance(facts, dict):
         return value
-    return Reason(code, tuple((name, _fact(fact)) for name, fact in facts.items()))
+    reason = Reason(code, tuple((name, _fact(fact)) for name, fact in facts.items()))
+    if nesting(reason) > MAX_NESTING:
+        raise ValueError(f"its reasons have more than {MAX_NESTING} levels")
+    return reason
 
 
 def _fact(value: Any) -> Fact:  # noqa: ANN401  values of facts are checked when they are rendered
