@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import subprocess
@@ -60,6 +61,18 @@ def test_dead_worker_costs_only_its_job(workers: int) -> None:
 
 def test_every_worker_dies() -> None:
     assert dict(run_processes(always_die, range(5), 2, died)) == {job: -job for job in range(5)}
+
+
+def test_jobs_are_done_by_this_process_where_no_other_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Semaphores are files in /dev/shm, which may be full or missing."""
+
+    def refuse(*_arguments: object, **_options: object) -> object:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", refuse)
+    assert {result for _, result in run_processes(process_id, range(30), 2, died)} == {os.getpid()}
+    assert sorted(run_processes(double, range(30), 2, died)) == [(job, 2 * job) for job in range(30)]
+    assert list(map_processes(double, range(30), 2)) == [2 * job for job in range(30)]
 
 
 def test_exception_of_a_job_is_raised() -> None:

@@ -27,6 +27,10 @@ _JOBS_PER_BATCH = 16
 _stop: Event | None = None
 
 
+class NoProcessesError(Exception):
+    """The operating system refuses what a pool of processes needs."""
+
+
 def run_processes(
     function: Callable[[Job], Result],
     jobs: Sequence[Job],
@@ -37,15 +41,20 @@ def run_processes(
 
     `function` and the jobs must be picklable, and a job may run twice: if a worker dies (killed for lack of memory, for
     example), its unfinished jobs are repeated one at a time. A job whose worker dies again has the result of
-    `on_death`. After an interrupt no further jobs are started; the results of the running ones are still yielded.
+    `on_death`. After an interrupt no further jobs are started; the results of the running ones are still yielded. Where
+    no processes can be started, the jobs are done by this one.
     """
     waiting = deque(_batches(jobs, workers))
-    while waiting:
-        unfinished = yield from _run_pool(function, waiting, workers)
-        repeated: deque[Sequence[Job]] = deque((job,) for job in unfinished)
-        while repeated:
-            fatal = yield from _run_pool(function, repeated, 1)
-            yield from ((job, on_death(job)) for job in fatal)
+    repeated: deque[Sequence[Job]] = deque()
+    try:
+        while waiting:
+            unfinished = yield from _run_pool(function, waiting, workers)
+            repeated += ((job,) for job in unfinished)
+            while repeated:
+                fatal = yield from _run_pool(function, repeated, 1)
+                yield from ((job, on_death(job)) for job in fatal)
+    except NoProcessesError:
+        yield from ((job, function(job)) for batch in (*repeated, *waiting) for job in batch)
 
 
 def map_processes(
@@ -53,10 +62,14 @@ def map_processes(
 ) -> Generator[Result, None, None]:
     """Yield the result of each job, in order; a few jobs are done ahead of the job that is waited for.
 
-    `function` and the jobs must be picklable. Errors of `function` are raised here. If a worker dies, the remaining
-    jobs are done by this process.
+    `function` and the jobs must be picklable. Errors of `function` are raised here. If a worker dies, or none can be
+    started, the remaining jobs are done by this process.
     """
-    pool, stop = _open_pool(function, workers)
+    try:
+        pool, stop = _open_pool(function, workers)
+    except NoProcessesError:
+        yield from map(function, jobs)
+        return
     waiting = deque(jobs)
     pending: deque[tuple[Job, Future[list[Result]]]] = deque()
     try:
@@ -110,12 +123,19 @@ def _run_pool(
 
 
 def _open_pool(function: Callable[[Job], Result], workers: int) -> tuple[ProcessPoolExecutor, Event]:
-    """Return a pool, and the event that makes its workers stop."""
+    """Return a pool, and the event that makes its workers stop.
+
+    Raises:
+        NoProcessesError: there cannot be one: it needs semaphores, which are files in /dev/shm, sockets and pipes.
+    """
     context = get_context("forkserver")
     context.set_forkserver_preload([function.__module__])
-    _start_forkserver()
-    stop = context.Event()
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(stop,)), stop
+    try:
+        _start_forkserver()
+        stop = context.Event()
+        return ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(stop,)), stop
+    except OSError as error:
+        raise NoProcessesError from error
 
 
 def _start_forkserver() -> None:
