@@ -167,7 +167,7 @@ def test_usage_error_of_a_command(capsys: Capture) -> None:
     ("error", "code", "text"),
     [
         (KeyboardInterrupt(), 130, "opdiff: interrupted\n"),
-        (OSError(28, "No space left on device"), 3, "opdiff: a file: No space left on device\n"),
+        (OSError(28, "No space left on device"), 3, "opdiff: No space left on device\n"),
         (PermissionError(13, "Permission denied", "/x\x1b"), 3, "opdiff: /x\\x1b: Permission denied\n"),
         (
             ZeroDivisionError("a mistake"),

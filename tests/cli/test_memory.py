@@ -77,3 +77,36 @@ def test_large_tensor_is_not_copied_for_inspection(tmp_path: Path, arguments: li
     sparse(path, len(content) + GIB // 2)
     done = run_limited("inspect", path, *arguments)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("limit", [30 << 20, 100 << 20, 150 << 20], ids=["30_MiB", "100_MiB", "150_MiB"])
+def test_too_little_memory_for_numpy_is_said(tmp_path: Path, limit: int) -> None:
+    """OpenBLAS would end the process with exit code 1, which stands for a violated gate."""
+    add(tmp_path, f"Add.a.1.2.{TIME}")
+    done = subprocess.run(
+        ["/usr/bin/prlimit", f"--as={limit}", sys.executable, "-m", "opdiff", "inspect", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    size = f"{limit / (1 << 20):.1f} MiB"
+    assert done.stderr == f"opdiff: a limit of {size} of memory (`ulimit -v`) is too low for numpy and opdiff\n"
+    assert (done.returncode, done.stdout) == (3, "")
+
+
+# Exceptions of libraries that mean a shortage, and what is said.
+SHORTAGES = {
+    "memory": ("raise MemoryError", "there is not enough memory"),
+    "thread": ('raise RuntimeError("can\'t start new thread")', "can't start new thread"),
+    "library": ("raise ImportError('failed to map segment', path='/x/a.so')", "failed to map segment"),
+}
+
+
+@pytest.mark.parametrize(("failure", "problem"), SHORTAGES.values(), ids=SHORTAGES)
+def test_a_shortage_is_not_called_a_defect(failure: str, problem: str) -> None:
+    program = f"import sys, opdiff.cli as cli\ndef fail(*_):\n    {failure}\ncli.require_memory = fail\n"
+    command = [sys.executable, "-c", f"{program}sys.exit(cli.main(['inspect', '.']))"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    said = f"opdiff: the system refused what the command needs: {problem} (`ulimit -a` shows the limits)\n"
+    assert (done.returncode, done.stderr) == (3, said)

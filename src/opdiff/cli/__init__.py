@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from opdiff.cli.exit_codes import ExitCode, interrupt_exit_code
 from opdiff.cli.language import choose_language, language, said
 from opdiff.cli.parsers import parse_command
+from opdiff.cli.shortage import find_shortage, require_memory
 from opdiff.cli.streams import prepare_streams
 from opdiff.cli.terminal import choose_colour
 from opdiff.core.errors import OpdiffError, PluginError, UsageError
 from opdiff.core.formatting import printable
-from opdiff.core.reasons import render
+from opdiff.core.reasons import load_sentences, render
 from opdiff.core.remote.urls import without_secrets
 
 if TYPE_CHECKING:
@@ -46,10 +47,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     choose_language(arguments)
     try:
+        # Read now: an error may be that no further file can be opened.
+        load_sentences("cli", "core", "word")
         arguments = [without_secrets(argument) for argument in arguments]
     except UsageError as error:
         print(f"opdiff: {render(error.reason, language())}", file=sys.stderr)
         return ExitCode.USAGE
+    except OSError as error:
+        print(f"opdiff: {error.filename}: {error.strerror}", file=sys.stderr)
+        return ExitCode.UNUSABLE_INPUT
     args = parse_command(arguments)
     return ExitCode.USAGE if args is None else _run_command(args)
 
@@ -58,6 +64,7 @@ def _run_command(args: Namespace) -> int:
     """Run the chosen command; turn every exception into a message and an exit code."""
     choose_colour(args.color)
     try:
+        require_memory()
         code: int = args.run(args)
         sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
@@ -66,7 +73,11 @@ def _run_command(args: Namespace) -> int:
     except (OpdiffError, OSError) as error:
         print(f"opdiff: {printable(_message(error))}", file=sys.stderr)
         return ExitCode.USAGE if isinstance(error, UsageError | PluginError) else ExitCode.UNUSABLE_INPUT
-    except Exception:  # noqa: BLE001  the outermost border: anything that gets here is a defect and is shown as one
+    except Exception as error:  # noqa: BLE001  the outermost border: what gets here is a shortage, or shown as a defect
+        shortage = find_shortage(error)
+        if shortage is not None:
+            print(f"opdiff: {printable(render(shortage, language()))}", file=sys.stderr)
+            return ExitCode.UNUSABLE_INPUT
         import traceback
 
         traceback.print_exc()
@@ -77,6 +88,6 @@ def _run_command(args: Namespace) -> int:
 
 def _message(error: OpdiffError | OSError) -> str:
     if isinstance(error, OSError):
-        path = error.filename or said("cli.a_file")
-        return said("cli.in_file", path=str(path), problem=error.strerror or str(error))
+        problem = error.strerror or str(error)
+        return said("cli.in_file", path=str(error.filename), problem=problem) if error.filename else problem
     return render(error.reason, language())

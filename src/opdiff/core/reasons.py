@@ -144,6 +144,16 @@ def _read_sentences(part: str) -> dict[str, dict[str, str]]:
         return json.decode(file.read(), type=dict[str, dict[str, str]])
 
 
+def load_sentences(*parts: str) -> None:
+    """Read the sentences of parts of the catalogue, which are otherwise read when they are needed.
+
+    Raises:
+        OSError: they cannot be read.
+    """
+    for part in parts:
+        _sentences(part)
+
+
 def is_known(code: str) -> bool:
     """Return whether the catalogue has a code."""
     part, _, name = code.partition(".")
