@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _DOCUMENTED_CODES = frozenset({0, 1, 2, 3})
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-_CODES_AFTER_SIGNAL = _DOCUMENTED_CODES | {130, *(-number for number in _ENDING_SIGNALS)}
+_CODES_AFTER_SIGNAL = _DOCUMENTED_CODES | {130, 143, *(-number for number in _ENDING_SIGNALS)}
 _MAX_DELAY_S = 0.4
 
 
