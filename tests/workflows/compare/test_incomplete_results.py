@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import sys
 import time
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 
 from command_line import run
 from made_dumps import Case, numbers
-from opdiff import __main__
 from opdiff.core.atomic_file import remove_old_drafts
 from opdiff.report.saved_json import files_of
 
@@ -79,21 +75,6 @@ def test_draft_folders_are_removed_when_their_files_are_old(tmp_path: Path) -> N
     remove_old_drafts(str(tmp_path))
     # Something writes to the other one, on another machine.
     assert [path.name for path in tmp_path.iterdir()] == [f".{DEAD}.2.00000000.part"]
-
-
-def test_an_interrupt_while_modules_are_imported(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Interrupted(ModuleType):
-        def __getattr__(self, name: str) -> object:
-            raise KeyboardInterrupt
-
-    monkeypatch.setitem(sys.modules, "opdiff.cli", Interrupted("opdiff.cli"))
-    handlers: list[tuple[int, object]] = []
-    monkeypatch.setattr(signal, "signal", lambda *handler: handlers.append(handler))
-    assert __main__.main() == 130
-    assert handlers == [(signal.SIGINT, signal.SIG_IGN)]
-    assert capsys.readouterr().err == "opdiff: interrupted\n"
 
 
 def test_graph_mode_lists_its_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
