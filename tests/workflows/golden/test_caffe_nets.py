@@ -132,6 +132,18 @@ def test_layers_without_translation_cost_only_what_depends_on_them(tmp_path: Pat
     ]
 
 
+def test_a_net_without_a_layer_that_can_be_computed(tmp_path: Path) -> None:
+    text = inputs(data=DATA.shape) + layer("p", "Proposal", "data", "p") + layer("q", "ReLU", "p", "p")
+    with pytest.raises(InputError) as problem:
+        run_net(tmp_path, text)
+    assert str(problem.value).endswith(
+        "net.prototxt: none of its 2 operators can be computed. "
+        "p: a layer of type Proposal is not supported here: no translation"
+    )
+    with pytest.raises(InputError, match="the model has no operators"):
+        run_net(tmp_path, inputs(data=DATA.shape) + layer("t", "ReLU", "data", "t", "phase: TRAIN"))
+
+
 def test_shapes_of_the_user_replace_those_of_the_prototxt(tmp_path: Path) -> None:
     data = random_array(2, 3, 5, 5)
     text = inputs(data=DATA.shape) + layer("a", "AbsVal", "data", "a")

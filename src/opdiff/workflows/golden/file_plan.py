@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.errors import UsageError
+from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
 from opdiff.workflows.golden.original import Omitted
@@ -17,6 +17,7 @@ from opdiff.workflows.golden.original import Omitted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from opdiff.core.reasons import Reason
     from opdiff.workflows.golden.options import GoldenOptions
     from opdiff.workflows.golden.original import OriginalModel
 
@@ -59,7 +60,10 @@ def plan_files(
 
     Raises:
         UsageError: no operator is selected.
+        InputError: no operator can be computed.
     """
+    if not model.operators:
+        raise InputError(model.path, _no_operators(model))
     omitted = list(model.omitted)
     files: dict[str, list[str]] = {}
     owners: dict[str, Candidate] = {}
@@ -77,6 +81,14 @@ def plan_files(
             files.setdefault(candidate.tensor, []).append(name)
             renamed += [(name, real)] if name != real else []
     return FilePlan({tensor: tuple(names) for tensor, names in files.items()}, tuple(renamed), tuple(omitted))
+
+
+def _no_operators(model: OriginalModel) -> Reason:
+    """Return why a model has nothing to write, by the first operator that cannot be computed."""
+    if not model.omitted:
+        return because("golden.no_operators")
+    first = model.omitted[0]
+    return because("golden.none_computed", count=len(model.omitted), name=first.name, reason=first.reason)
 
 
 def _candidates(model: OriginalModel, selected: _Selection, omitted: list[Omitted]) -> Iterator[Candidate]:
