@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 _MAX_BYTES = 1 << 30
 _MAX_DEPTH = 100
-# The bytes of a constant are no text: what is not UTF-8 must survive.
 BYTES_FIELD = "data"
+"""The bytes of a constant."""
+
+# Fields of bytes that need not be UTF-8; `offset` is that of AMCT's layer `Quant`.
+_BYTES_FIELDS = frozenset({BYTES_FIELD, "offset"})
 # Blanks and comments are skipped; a quote that is never closed ends with its line.
 _TOKEN = re.compile(
     r"""(?:[\s,;]+|\#[^\n]*)+ | (?P<text>"(?:[^"\\\n]|\\.)*\\?(?:["\n]|\Z) | '(?:[^'\\\n]|\\.)*\\?(?:['\n]|\Z))
@@ -105,7 +108,7 @@ class _Reader:
     def _unquoted(self, token: str) -> str:
         if len(token) < 2 or token[-1] != token[0]:
             self._problems[because("read.open_quote")] = None
-        errors = "surrogateescape" if self._name == BYTES_FIELD else "replace"
+        errors = "surrogateescape" if self._name in _BYTES_FIELDS else "replace"
         return unescape(token[1:].removesuffix(token[0]), errors)
 
     def _mark(self, sign: str) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from opdiff.core.codes import AnyArray
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.workflows.golden.onnx_encoder import Attribute
 
@@ -21,6 +22,14 @@ OPSET = 17
 
 class UnsupportedLayerError(Exception):
     """A layer or parameter that has no translation."""
+
+
+class InvalidLayerError(Exception):
+    """Parameters with which no engine would run a layer."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Blob(Struct, frozen=True):

@@ -78,6 +78,10 @@ class Parameters:
         """A word, such as a value of an enumeration."""
         return self._block.one(name) or default
 
+    def signed_byte(self, name: str) -> int:
+        """The first byte of a bytes field, from -128 to 127; 0 if it is empty or absent."""
+        return int.from_bytes(self._block.one(name).encode(errors="surrogateescape")[:1], "big", signed=True)
+
     def has(self, name: str) -> bool:
         """Return whether the prototxt states a value."""
         return name in self._block.texts
@@ -184,9 +188,9 @@ def _shape(block: Block) -> Shape:
 
 
 def _type(block: Block) -> str:
-    """Return the type of a layer; older nets write it in capitals."""
+    """Return the type of a layer; the older form `layers` has it in capitals."""
     text = block.one("type")
-    if not text.isupper() or text in ("LRN", "MVN", "BNLL", "ELU", "SPP", "RNN", "LSTM"):
+    if block.name == "layer" or not text.isupper():
         return text
     return _OLD_TYPES.get(text) or "".join(word.capitalize() for word in text.split("_"))
 

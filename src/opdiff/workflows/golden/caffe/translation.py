@@ -10,11 +10,12 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from opdiff.core.errors import UsageError
+from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.workflows.golden.caffe import arithmetic_layers as arithmetic
+from opdiff.workflows.golden.caffe import quantized_layers as quantized
 from opdiff.workflows.golden.caffe import spatial_layers as spatial
-from opdiff.workflows.golden.caffe.builder import Blob, GraphBuilder, UnsupportedLayerError
+from opdiff.workflows.golden.caffe.builder import Blob, GraphBuilder, InvalidLayerError, UnsupportedLayerError
 from opdiff.workflows.golden.caffe.net import read_net
 from opdiff.workflows.golden.computing import compute
 from opdiff.workflows.golden.model_inputs import free_dimensions
@@ -43,11 +44,13 @@ def _same(op_type: str) -> OneInput:
 ONE_INPUT: dict[str, OneInput] = {
     "AbsVal": _same("Abs"), "ArgMax": arithmetic.arg_max, "BNLL": _same("Softplus"), "BatchNorm": arithmetic.batch_norm,
     "Clip": arithmetic.clip, "Convolution": spatial.convolution, "ConvolutionDepthwise": spatial.depthwise_convolution,
-    "Deconvolution": spatial.deconvolution, "DepthwiseConvolution": spatial.depthwise_convolution,
+    "DeQuant": quantized.dequant, "Deconvolution": spatial.deconvolution,
+    "DepthwiseConvolution": spatial.depthwise_convolution,
     "Dropout": spatial.copies, "ELU": arithmetic.elu, "Exp": arithmetic.exponential, "Flatten": spatial.flatten,
     "InnerProduct": arithmetic.inner_product, "Interp": spatial.interpolation, "LRN": spatial.lrn,
     "Log": arithmetic.logarithm, "MVN": arithmetic.mvn, "Normalize": arithmetic.normalize, "PReLU": arithmetic.prelu,
-    "Permute": spatial.permute, "Pooling": spatial.pooling, "Power": arithmetic.power, "ReLU": arithmetic.relu,
+    "Permute": spatial.permute, "Pooling": spatial.pooling, "Power": arithmetic.power,
+    "Quant": quantized.quant, "ReLU": arithmetic.relu,
     "ReLU6": arithmetic.relu6, "Reduction": arithmetic.reduction, "Reshape": spatial.reshape,
     "ShuffleChannel": spatial.shuffle, "Sigmoid": _same("Sigmoid"), "Slice": spatial.slices,
     "Softmax": arithmetic.softmax, "Split": spatial.copies, "Swish": arithmetic.swish, "TanH": _same("Tanh"),
@@ -67,6 +70,7 @@ class CaffeOriginal:
 
     def __init__(self, prototxt: str, caffemodel: str, given_shapes: Mapping[str, Shape]) -> None:
         net = read_net(prototxt, caffemodel)
+        quantized.refuse_unfit(net, (prototxt, caffemodel))
         self.original = _translate(net, _with_shapes(net, given_shapes), (prototxt, caffemodel))
 
     @property
@@ -97,7 +101,11 @@ def _translate(net: Net, inputs: dict[str, Shape], files: tuple[str, str]) -> Or
     blobs: dict[str, Blob | Reason] = {name: Blob(name, shape) for name, shape in inputs.items()}
     operators, omitted = [], []
     for layer in net.layers:
-        tops = _translate_layer(graph, layer, blobs)
+        try:
+            tops = _translate_layer(graph, layer, blobs)
+        except InvalidLayerError as error:
+            names = {"layer": layer.name, "type": layer.type}
+            raise InputError(files[0], because("golden.layer_invalid", **names, problem=error.reason)) from error
         if isinstance(tops, list):
             operators.append(Operator(layer.name, layer.type, tuple(blob.tensor for blob in tops)))
             blobs |= dict(zip(layer.tops, tops, strict=True))
