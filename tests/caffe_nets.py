@@ -1,7 +1,11 @@
-"""Small Caffe nets for tests: prototxt as text, weights by Google's protobuf, and OpenCV as oracle."""
+"""Small Caffe nets for tests: prototxt as text, weights by Google's protobuf.
+
+OpenCV is the oracle, and NumPy for the layers of AMCT.
+"""
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,3 +73,24 @@ def opencv_run(files: tuple[Path, Path], data: Mapping[str, Array], tops: Sequen
             net.setInput(array, key)
         found[name] = net.forward(name)
     return found
+
+
+def c_round(array: Array) -> Array:
+    """C's own `roundf`."""
+    libm = ctypes.CDLL("libm.so.6")
+    libm.roundf.restype, libm.roundf.argtypes = ctypes.c_float, [ctypes.c_float]
+    values = [libm.roundf(value) for value in array.reshape(-1).tolist()]
+    return np.array(values, np.float32).reshape(array.shape)
+
+
+def quant(x: Array, scale: float, offset: int) -> Array:
+    """The result of a `Quant` layer."""
+    factor, zero = np.float32(scale), np.float32(offset)
+    steps: Array = np.clip(c_round(x * factor) + zero, np.float32(-128), np.float32(127))
+    return (steps - zero) / factor
+
+
+def dequant(x: Array, scales: Array, shifts: Array) -> Array:
+    """The result of a `DeQuant` layer with one scale and shift for each channel, or one for all."""
+    step, power = (values.astype(np.float32).reshape(1, -1, 1, 1) for values in (scales, 2.0**shifts))
+    return np.clip(c_round(c_round(x / step) / power), np.float32(-32768), np.float32(32767)) * step * power

@@ -215,4 +215,4 @@ def test_stages(tmp_path: Path) -> None:
     assert chain.verdict.culprit == 0
     assert chain.verdict.steps[0].finding is not None
     assert chain.verdict.steps[0].finding.operator == "pool"
-    assert len(list(tmp_path.iterdir())) == 6
+    assert len(list(tmp_path.iterdir())) == 7

@@ -1,4 +1,4 @@
-"""Encoder of the protobuf wire format, as far as dump headers and ONNX models need it.
+"""Encoder of the protobuf wire format, as far as dump headers, ONNX models and Caffe weights need it.
 
 As in proto3, zero numbers and empty strings are omitted.
 """

@@ -173,6 +173,11 @@ def quantize(x: AnyArray, scale: float) -> AnyArray:
     return steps
 
 
+def fake_quantize(x: AnyArray, scale: float) -> AnyArray:
+    """The nearest of 256 multiples of the scale."""
+    return quantize(x, scale) * scale
+
+
 def dequantize(x: AnyArray, scale: AnyArray, bias: AnyArray) -> AnyArray:
     """Sums of quantization steps as numbers, with one scale and bias per channel."""
     return x * scale.reshape(1, -1, 1, 1) + bias.reshape(1, -1, 1, 1)

@@ -3,7 +3,8 @@
     data ─ stem ─ block1 ─ block2 ─ pool ─ tail ─ flatten ─ fc
 
 Convolutions of the blocks and of the tail are quantized. Operators that quantization adds have the names of AMCT
-(`conv_quant_layer`, `conv_dequant_layer`). The compiled models were made from the quantized one.
+(`conv_quant_layer`, `conv_dequant_layer`) and compute what AMCT's layers do: in the fake-quantized model all values are
+floats, which the steps of 8 bits were rounded to. The compiled models were made from the quantized one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from opdiff.core import dtypes
 from opdiff.sample import ops
+from opdiff.sample.caffe_files import CaffeLayer
 from opdiff.sample.device import rounded
 from opdiff.sample.graph import Const, DeviceOp, GoldenOp, Output, Port
 
@@ -41,9 +43,7 @@ _INT8, _INT32 = Output(dtypes.INT8, "NC1HWC0"), Output(dtypes.INT32, "NC1HWC0")
 class QuantOp(NamedTuple):
     """An operator of the quantized model, as the quantization file lists it."""
 
-    name: str
-    type: str
-    inputs: tuple[Port, ...]
+    layer: CaffeLayer
     originals: tuple[str, ...]
     origin: Port | None = None
 
@@ -64,6 +64,7 @@ class ChainForms:
 
     Attributes:
         image: the input.
+        layers: the original model.
         original: operators of the original model.
         quantized: operators of the fake-quantized model.
         quant_rules: the quantization file.
@@ -72,6 +73,7 @@ class ChainForms:
     """
 
     image: AnyArray
+    layers: list[CaffeLayer] = field(default_factory=list)
     original: list[GoldenOp] = field(default_factory=list)
     quantized: list[GoldenOp] = field(default_factory=list)
     quant_rules: list[QuantOp] = field(default_factory=list)
@@ -115,7 +117,8 @@ class _Builder:
     def conv(self, x: _Wire, name: str, channels: int) -> _Wire:
         """Add a convolution in float16 with its activation."""
         weight, bias = self._conv_weights(x.width, channels)
-        self._add_unchanged(name, "Convolution", partial(ops.conv, weight=weight, bias=bias), x.original)
+        layer = _conv_layer(name, x.original, weight, bias)
+        self._add_unchanged(layer, partial(ops.conv, weight=weight, bias=bias))
         consts = (_const(f"{name}_weight", weight, "FRACTAL_Z"), _const(f"{name}_bias", bias, "ND"))
         return self._add_relu(_device_op((name,), "Conv2D", (x.fusion_off,), ops.conv, consts=consts), (x,), channels)
 
@@ -123,17 +126,25 @@ class _Builder:
         """Add an 8-bit convolution with its activation; fusion joins convolution, dequantization and activation."""
         weight, bias = self._conv_weights(x.width, x.width)
         relu, quant, dequant = f"{name}_relu", f"{name}_quant_layer", f"{name}_dequant_layer"
-        self._add_original(name, partial(ops.conv, weight=weight, bias=bias), (x.original,))
-        self._add_original(relu, ops.relu, (Port(name),))
-        scale = float(np.abs(self._values[x.original]).max()) / _INT8_STEPS * self._scale_factors.get(name, 1.0)
+        self._add_original(_conv_layer(name, x.original, weight, bias), partial(ops.conv, weight=weight, bias=bias))
+        self._add_original(CaffeLayer(relu, "ReLU", (Port(name),)), ops.relu)
+        largest = float(np.abs(self._values[x.original]).max()) * self._scale_factors.get(name, 1.0)
+        scale = np.float32(_INT8_STEPS / largest)
+        step = 1 / float(scale)
         steps = np.abs(weight).max(axis=(1, 2, 3)) / _INT8_STEPS
         whole: AnyArray = np.rint(weight / steps.reshape(-1, 1, 1, 1))
-        to_int8 = partial(ops.quantize, scale=scale)
-        to_float = partial(ops.dequantize, scale=scale * steps, bias=bias)
-        self._add_quantized(QuantOp(quant, "Quant", (x.original,), (name,)), to_int8)
-        self._add_quantized(QuantOp(name, "Convolution", (Port(quant),), (name,)), partial(ops.conv, weight=whole))
-        self._add_quantized(QuantOp(dequant, "DeQuant", (Port(name),), (name,), Port(name)), to_float)
-        self._add_quantized(QuantOp(relu, "ReLU", (Port(dequant),), (relu,), Port(relu)), ops.relu)
+        to_int8 = partial(ops.quantize, scale=step)
+        to_float = partial(ops.dequantize, scale=step * steps, bias=bias)
+        fake: AnyArray = _single(whole * steps.reshape(-1, 1, 1, 1))
+        layer = CaffeLayer(quant, "Quant", (x.original,), f'quant_param {{ scale: {scale} offset: "\\000" }}')
+        self._add_quantized(QuantOp(layer, (name,)), partial(ops.fake_quantize, scale=step))
+        layer = _conv_layer(name, Port(quant), fake, bias)
+        self._add_quantized(QuantOp(layer, (name,)), partial(ops.conv, weight=fake, bias=bias))
+        zeros = np.zeros_like(steps)
+        blobs = (step * steps, zeros, zeros)  # nothing is shifted, so that the layer copies
+        layer = CaffeLayer(dequant, "DeQuant", (Port(name),), "dequant_param { channel_wise: true }", blobs)
+        self._add_quantized(QuantOp(layer, (name,), Port(name)), ops.identity)
+        self._add_quantized(QuantOp(CaffeLayer(relu, "ReLU", (Port(dequant),)), (relu,), Port(relu)), ops.relu)
         consts = (Const(f"{name}_weight", whole.astype(np.int8), dtypes.INT8, "FRACTAL_Z"),)
         self.forms.fusion_off += [
             _device_op((quant,), "AscendQuant", (x.fusion_off,), to_int8, _INT8),
@@ -148,25 +159,28 @@ class _Builder:
 
     def add(self, x: _Wire, y: _Wire, name: str) -> _Wire:
         """Add a sum with its activation."""
-        self._add_unchanged(name, "Eltwise", ops.add, x.original, y.original)
+        self._add_unchanged(CaffeLayer(name, "Eltwise", (x.original, y.original)), ops.add)
         return self._add_relu(_device_op((name,), "Add", (x.fusion_off, y.fusion_off), ops.add), (x, y), x.width)
 
     def pool(self, x: _Wire, name: str) -> _Wire:
         """Add a pooling."""
-        self._add_unchanged(name, "Pooling", ops.max_pool, x.original)
+        parameters = "pooling_param { pool: MAX kernel_size: 3 stride: 1 pad: 1 }"
+        self._add_unchanged(CaffeLayer(name, "Pooling", (x.original,), parameters), ops.max_pool)
         return self._add_alone(_device_op((name,), "MaxPoolV3", (x.fusion_off,), ops.max_pool), x, x.width)
 
     def flatten(self, x: _Wire, name: str) -> _Wire:
         """Add one row for each image."""
-        self._add_unchanged(name, "Flatten", ops.flatten, x.original)
+        self._add_unchanged(CaffeLayer(name, "Flatten", (x.original,)), ops.flatten)
         op = _device_op((name,), "Flatten", (x.fusion_off,), ops.flatten, _MATRIX)
         return self._add_alone(op, x, x.width * _SIDE * _SIDE)
 
     def dense(self, x: _Wire, name: str, columns: int) -> _Wire:
         """Add a fully connected layer in float16."""
-        weight = self._random.normal(0, sqrt(2 / x.width), (x.width, columns))
-        bias = self._random.normal(0, 0.1, columns)
-        self._add_unchanged(name, "InnerProduct", partial(ops.dense, weight=weight, bias=bias), x.original)
+        weight = _single(self._random.normal(0, sqrt(2 / x.width), (x.width, columns)))
+        bias = _single(self._random.normal(0, 0.1, columns))
+        parameters = f"inner_product_param {{ num_output: {columns} }}"
+        layer = CaffeLayer(name, "InnerProduct", (x.original,), parameters, (weight.T, bias))
+        self._add_unchanged(layer, partial(ops.dense, weight=weight, bias=bias))
         consts = (_const(f"{name}_weight", weight, "ND"), _const(f"{name}_bias", bias, "ND"))
         op = _device_op((name,), "MatMulV2", (x.fusion_off,), ops.dense, _MATRIX, consts)
         return self._add_alone(op, x, columns)
@@ -180,29 +194,40 @@ class _Builder:
     def _add_relu(self, op: DeviceOp, inputs: tuple[_Wire, ...], width: int) -> _Wire:
         """Add an operator of the device with its activation, which fusion joins."""
         relu = f"{op.name}_relu"
-        self._add_unchanged(relu, "ReLU", ops.relu, Port(op.name))
+        self._add_unchanged(CaffeLayer(relu, "ReLU", (Port(op.name),)), ops.relu)
         self.forms.fusion_off += [op, _device_op((relu,), "Relu", (Port(op.name),), ops.relu)]
         kernel, ports = partial(op.kernel, activation=ops.relu), tuple(wire.fusion_on for wire in inputs)
         fused = _device_op((op.name, relu), op.type, ports, kernel, consts=op.consts)
         self.forms.fusion_on.append(fused)
         return _Wire(Port(relu), Port(relu), Port(fused.name), width)
 
-    def _add_unchanged(self, name: str, op_type: str, kernel: Kernel, *inputs: Port) -> None:
+    def _add_unchanged(self, layer: CaffeLayer, kernel: Kernel) -> None:
         """Add an operator that quantization does not change."""
-        self._add_original(name, kernel, inputs)
-        self._add_quantized(QuantOp(name, op_type, inputs, (name,), Port(name)), kernel)
+        self._add_original(layer, kernel)
+        self._add_quantized(QuantOp(layer, (layer.name,), Port(layer.name)), kernel)
 
-    def _add_original(self, name: str, kernel: Kernel, inputs: tuple[Port, ...]) -> None:
-        self.forms.original.append(GoldenOp(name, inputs, kernel))
-        self._values[Port(name)] = kernel(*(self._values[port] for port in inputs))
+    def _add_original(self, layer: CaffeLayer, kernel: Kernel) -> None:
+        self.forms.layers.append(layer)
+        self.forms.original.append(GoldenOp(layer.name, layer.inputs, kernel))
+        self._values[Port(layer.name)] = kernel(*(self._values[port] for port in layer.inputs))
 
     def _add_quantized(self, op: QuantOp, kernel: Kernel) -> None:
         self.forms.quant_rules.append(op)
-        self.forms.quantized.append(GoldenOp(op.name, op.inputs, kernel))
+        self.forms.quantized.append(GoldenOp(op.layer.name, op.layer.inputs, kernel))
 
     def _conv_weights(self, width: int, channels: int) -> tuple[AnyArray, AnyArray]:
         weight = self._random.normal(0, sqrt(2 / (width * 9)), (channels, width, 3, 3))
-        return weight, self._random.normal(0, 0.1, channels)
+        return _single(weight), _single(self._random.normal(0, 0.1, channels))
+
+
+def _single(array: AnyArray) -> AnyArray:
+    """Return the nearest numbers in single precision, which files have; as float64 for the kernels."""
+    return array.astype(np.float32).astype(np.float64)
+
+
+def _conv_layer(name: str, source: Port, weight: AnyArray, bias: AnyArray) -> CaffeLayer:
+    parameters = f"convolution_param {{ num_output: {len(weight)} kernel_size: 3 pad: 1 }}"
+    return CaffeLayer(name, "Convolution", (source,), parameters, (weight, bias))
 
 
 def _device_op(

@@ -1,7 +1,8 @@
 """Sample of a quantized model in all stages: original, fake-quantized, compiled with fusion off and on, next version.
 
-    original/  fake_quant/  offline_fusion_off/  offline/  offline_next/  rules/
+    original/  fake_quant/  offline_fusion_off/  offline/  offline_next/  rules/  caffe/
 
+`caffe` has the files of the original and of the fake-quantized model, and their input.
 A fault is of one step: the stages before it are sound, and all stages after it have it.
 """
 
@@ -12,8 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.reasons import Reason, because
+from opdiff.sample.caffe_files import encode_caffemodel, encode_prototxt
 from opdiff.sample.directory import encode_json, golden_files, target_files, write_files
 from opdiff.sample.faults import corrupt_output, require_known, swap_height_and_width
+from opdiff.sample.golden import npy_file
 from opdiff.sample.graph import SampleNetwork
 from opdiff.sample.quantized_network import IMAGE, build_chain
 from opdiff.sample.rules import attr, origin_attrs
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from opdiff.core.codes import AnyArray
+    from opdiff.sample.caffe_files import CaffeLayer
     from opdiff.sample.faults import Corruption
     from opdiff.sample.graph import DeviceOp, GoldenOp
     from opdiff.sample.quantized_network import ChainForms, QuantOp
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 _ORIGINAL, _QUANTIZED, _FUSION_OFF, _FUSION_ON, _NEXT = (
     "original", "fake_quant", "offline_fusion_off", "offline", "offline_next",
 )  # fmt: skip
+_CAFFE = "caffe"
 _QUANT_RULES, _OFF_RULES, _ON_RULES = "rules/quant.json", "rules/fusion_off.json", "rules/fusion_on.json"
 
 
@@ -73,6 +78,7 @@ class StageSample(NamedTuple):
     quant_rules: str
     fusion_off_rules: str
     fusion_on_rules: str
+    caffe: str
 
 
 def write_stage_sample(directory: str, faults: Collection[str] = ("conversion",)) -> StageSample:
@@ -83,7 +89,7 @@ def write_stage_sample(directory: str, faults: Collection[str] = ("conversion",)
     """
     require_known(faults, STAGE_FAULTS)
     write_files(directory, make_stages(faults))
-    parts = (_ORIGINAL, _QUANTIZED, _FUSION_OFF, _FUSION_ON, _NEXT, _QUANT_RULES, _OFF_RULES, _ON_RULES)
+    parts = (_ORIGINAL, _QUANTIZED, _FUSION_OFF, _FUSION_ON, _NEXT, _QUANT_RULES, _OFF_RULES, _ON_RULES, _CAFFE)
     return StageSample(*(os.path.join(directory, part) for part in parts))
 
 
@@ -104,6 +110,14 @@ def make_stages(faults: Collection[str]) -> dict[str, bytes]:
         **_device_files(forms, on, _FUSION_ON, _ON_RULES),
         **_device_files(forms, following, _NEXT, _ON_RULES),
         _QUANT_RULES: encode_json(_quant_json(forms.quant_rules)),
+        **_caffe_files(forms, forms.layers, "net.prototxt", "net.caffemodel"),
+        **_caffe_files(
+            forms,
+            [op.layer for op in forms.quant_rules],
+            "net_fake_quant_model.prototxt",
+            "net_fake_quant_weights.caffemodel",
+        ),
+        f"{_CAFFE}/{IMAGE}.npy": npy_file(forms.image),
     }
 
 
@@ -126,12 +140,20 @@ def _device_files(forms: ChainForms, ops: Sequence[DeviceOp], folder: str, rules
     return target_files(SampleNetwork(forms.image, IMAGE, (), tuple(ops), ops[-1].ports), folder, rules)
 
 
+def _caffe_files(forms: ChainForms, layers: Sequence[CaffeLayer], model: str, weights: str) -> dict[str, bytes]:
+    return {
+        f"{_CAFFE}/{model}": encode_prototxt(layers, IMAGE, forms.image.shape),
+        f"{_CAFFE}/{weights}": encode_caffemodel(layers),
+    }
+
+
 def _quant_json(quant_ops: Sequence[QuantOp]) -> Json:
     """Return the quantization file."""
     described: list[Json] = [{"name": IMAGE, "type": "Input"}]
     for op in quant_ops:
         attrs = [attr("_datadump_original_op_names", {"list": {"s": list(op.originals)}})]
-        item: Json = {"name": op.name, "type": op.type, "input": [str(port) for port in op.inputs], "attr": attrs}
+        layer, inputs = op.layer, [str(port) for port in op.layer.inputs]
+        item: Json = {"name": layer.name, "type": layer.type, "input": inputs, "attr": attrs}
         outputs = {"output_desc": [{"attr": origin_attrs(op.origin, "NCHW")}]} if op.origin else {}
         described.append(item | outputs)
     return {"name": "sample", "graph": [{"name": "sample_quantized", "op": described}]}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from caffe_nets import Array, inputs, layer, random_array, write_net
+from caffe_nets import Array, dequant, inputs, layer, quant, random_array, write_net
 from onnx_models import files_of, golden
 from opdiff.core.errors import InputError
 
@@ -20,26 +19,6 @@ if TYPE_CHECKING:
 
 SHAPE = (2, 3, 8, 8)
 CONV = "convolution_param { num_output: 3 kernel_size: 3 pad: 1 }"
-
-
-def c_round(array: Array) -> Array:
-    """C's own `roundf`."""
-    libm = ctypes.CDLL("libm.so.6")
-    libm.roundf.restype, libm.roundf.argtypes = ctypes.c_float, [ctypes.c_float]
-    values = [libm.roundf(value) for value in array.reshape(-1).tolist()]
-    return np.array(values, np.float32).reshape(array.shape)
-
-
-def quant(x: Array, scale: float, offset: int) -> Array:
-    factor, zero = np.float32(scale), np.float32(offset)
-    steps: Array = np.clip(c_round(x * factor) + zero, np.float32(-128), np.float32(127))
-    return (steps - zero) / factor
-
-
-def dequant(x: Array, scales: Array, shifts: Array) -> Array:
-    """One scale and shift for each channel, or one for all."""
-    step, power = (values.astype(np.float32).reshape(1, -1, 1, 1) for values in (scales, 2.0**shifts))
-    return np.clip(c_round(c_round(x / step) / power), np.float32(-32768), np.float32(32767)) * step * power
 
 
 def run(
