@@ -25,7 +25,7 @@ interface PackedProfile { row: number; axis: number; label: string; extent: numb
 /** The errors of a tensor in the slices of one of its axes. */
 export interface Profile { axis: number; label: string; extent: number; width: number; sampledShare: number; errors: Numbers; largest: Numbers; notFinite: Numbers }
 export interface ReportDocument {
-  version: number; scenario: Encoded[]; target: Side; golden: Side; environment: Environment;
+  version: number; scenario: Encoded[]; notes: Encoded[]; target: Side; golden: Side; environment: Environment;
   edges: { relative: number[]; ulp: number[] };
   /** Columns of all rows, and how many of them each block has. */
   rows: Record<"level" | "origin" | "slot" | "alone" | "mode" | "result", Packed>; blocks: number[]; unitRuns: [unit: number, rows: number][];

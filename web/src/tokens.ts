@@ -1,7 +1,6 @@
 // What only reports of graph mode have: ranks, tokens and graphs, PASS and FAIL, statistics, checksums.
 import type { Numbers, Packed } from "./arrays";
 import type { Report } from "./data";
-import type { Encoded } from "./sentences";
 
 export interface Unit { rank: number | null; token: number; graph: number | null; network: number }
 export const DIMENSIONS = ["rank", "token", "graph"] as const;
@@ -12,7 +11,6 @@ export const PASS = 0, FAIL = 1;
 export interface GraphModeData {
   units: [number | null, number, number | null, number][];
   networks: Record<string, Packed>[];
-  notes: Encoded[];
 }
 
 export class Tokens {

@@ -24,7 +24,7 @@ from opdiff.report.short_names import short_name
 from opdiff.report.summary_text import first_bad_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from opdiff.core.comparison import Comparison, GraphNode, ModelGraph, Side
@@ -98,8 +98,9 @@ class PagePayload:
     def packed(self) -> bytes:
         """Return the compressed data of everything but the rows, when all rows were packed."""
         document = self._document | self._summary.packed(self._packer)
+        document["notes"] = self._packer.sentences(_notes(self._comparison, self._summary))
         if self._networks is not None:
-            document["graphMode"] = _graph_mode(self._comparison, self._networks, self._summary, self._packer)
+            document["graphMode"] = _graph_mode(self._networks, self._summary)
         return self._packer.packed(document)
 
     def _add(self, blocks: Sequence[tuple[bytes, PartSummary]]) -> None:
@@ -284,14 +285,16 @@ def _pack_networks(graphs: Sequence[ModelGraph], packer: Packer) -> Networks:
     return [_nodes(nodes, packer) for nodes in networks], numbers
 
 
-def _graph_mode(comparison: Comparison, networks: Networks, summary: RowSummary, packer: Packer) -> dict[str, Any]:
-    """Return the units and their networks, and the notes, which also say why documented columns are not filled."""
+def _graph_mode(networks: Networks, summary: RowSummary) -> dict[str, Any]:
+    """Return the units and their networks."""
     packed, numbers = networks
-    notes = [*comparison.notes, because("report.no_requires_grad")]
-    if summary.without_stack:
-        notes.append(because("report.no_stack", count=summary.without_stack, total=summary.count))
-    return {
-        "units": [[*structs.astuple(unit), numbers.get(unit, -1)] for unit in summary.units],
-        "networks": packed,
-        "notes": packer.sentences(notes),
-    }
+    return {"units": [[*structs.astuple(unit), numbers.get(unit, -1)] for unit in summary.units], "networks": packed}
+
+
+def _notes(comparison: Comparison, summary: RowSummary) -> Iterator[Reason]:
+    """Yield the notes about the inputs; in graph mode also why documented columns are not filled."""
+    yield from comparison.notes
+    if comparison.mode is Mode.GRAPH:
+        yield because("report.no_requires_grad")
+        if summary.without_stack:
+            yield because("report.no_stack", count=summary.without_stack, total=summary.count)

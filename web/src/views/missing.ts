@@ -49,6 +49,6 @@ export function missing(app: App): View {
 
 /** What is to be known about dumps of graph mode: ranks and tokens that one side lacks. */
 function notes(app: App): HTMLElement | null {
-  const found = app.report.document.graphMode?.notes ?? [];
+  const found = app.report.document.notes;
   return found.length ? card(app.t("run_notes"), "notes", h("ul", {}, ...found.map((note) => h("li", {}, app.sentence(note))))) : null;
 }

@@ -323,7 +323,7 @@ def test_notes_about_the_dumps_are_in_the_report(tmp_path: Path, capsys: Capture
         shutil.rmtree(folder)
     compare(capsys, made, tmp_path / "out")
     page = shown(tmp_path / "out")
-    notes = sentences(page.document["graphMode"]["notes"], page.document)
+    notes = sentences(page.document["notes"], page.document)
     assert notes[0] == "rank 1: only the target dump has it; not compared"
     assert [note.partition(":")[0] for note in notes[1:]] == [
         "Requires_grad Consistent is N/A",
