@@ -174,3 +174,11 @@ def test_inserted_operators_are_not_paired_by_name() -> None:
     golden = npu(dumped("x"), dumped("y"), dumped("trans_0", 1))
     rows = paired(npu(dumped("trans_0", 1)), golden, Rules(fusion=on, fusion_off=off))
     assert [summarize(row).rpartition(" = ")[2] for row in rows] == ["?", "x:output:0", "x:output:0"]
+
+
+def test_no_reader_stands_in_for_an_unreadable_golden_output() -> None:
+    on = rules(op("x"), op("y", inputs=("x:0",)))
+    golden = npu(dumped("x", 0, 0, problem="cut off"), dumped("y", 1))
+    rows = paired(npu(dumped("x"), dumped("y", 1)), golden, Rules(fusion=on, fusion_off=on))
+    assert [summarize(row).rpartition(" ")[2] for row in rows] == ["?", "?", "y:output:0"]
+    assert "the golden file of x cannot be read: cut off" in reasons(rows)["x:output:0"]

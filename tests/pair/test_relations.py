@@ -357,3 +357,12 @@ def test_a_cycle_of_casts_has_a_reason() -> None:
     rows = paired(npu(dumped("c", 1), dumped("d", 1)), npy("x"), rules(*circle))
     assert all("lead back to" in reason for reason in reasons(rows).values())
     assert len(rows) == 4
+
+
+def test_no_other_origin_stands_in_for_an_unreadable_golden_file() -> None:
+    cast = op("cast", "Cast", inputs=("a:0",), outputs=(out("b"),))
+    given = rules(op("a"), cast)
+    found = [summarize(row) for row in paired(npu(dumped("cast")), npy("a"), given)]
+    assert found[-1].endswith("cast:output:0 = a:output:0")
+    rows = paired(npu(dumped("cast")), npy("a", dumped("b", 0, 0, problem="cut off")), given)
+    assert "the golden file of b cannot be read: cut off" in reasons(rows)["cast:output:0"]

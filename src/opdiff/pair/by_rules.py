@@ -17,7 +17,7 @@ from opdiff.core.graph import parse_input
 from opdiff.core.pairing import OpLabel, Pairing, Unpaired
 from opdiff.core.reasons import Reason, all_of, because
 from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
-from opdiff.pair.dump_index import Found, NameIndex, with_nearest
+from opdiff.pair.dump_index import Found, NameIndex, is_unreadable, with_nearest
 from opdiff.pair.groups import NOT_RUN_TYPES, Relation, is_inner_part, reads_image
 
 if TYPE_CHECKING:
@@ -203,6 +203,8 @@ def _tensor_pair(
             golden = side_tensor(found.key, found.tensor, found.stated)
             return Pairing(label, target, golden, declared, evidence)
         reasons.append(because("pair.but", evidence=all_of(origin.evidence), problem=found))
+        if is_unreadable(found):
+            return Unpaired(label, key, side_tensor(key, tensor), all_of(reasons))
     if traced.problem is not None:
         reasons.append(traced.problem)
     return Unpaired(label, key, side_tensor(key, tensor), all_of(reasons))

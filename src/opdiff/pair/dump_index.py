@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.dump import DumpKind
-from opdiff.core.reasons import all_of, because
+from opdiff.core.reasons import all_of, because, kind_of
 from opdiff.core.tensor import Slot, TensorKey, file_safe_name
 
 if TYPE_CHECKING:
@@ -117,6 +117,11 @@ def find_output(index: DumpIndex, name: str, number: int) -> Found | Reason:
     if tensor is not None:
         return Found(TensorKey(name, Slot.OUTPUT, number), tensor)
     return _missing_output(operator, name, number, index.dump.kind)
+
+
+def is_unreadable(missing: Reason) -> bool:
+    """Return whether a golden tensor is missing because its file cannot be read: no other tensor stands in for it."""
+    return "pair.file_unreadable" in kind_of(missing)
 
 
 def _missing_output(operator: DumpedOp, name: str, number: int, kind: DumpKind) -> Reason:

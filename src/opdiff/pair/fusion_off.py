@@ -15,7 +15,7 @@ from opdiff.core.graph import parse_input
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.pair.by_rules import FORWARDING_TYPES
-from opdiff.pair.dump_index import Found, find_output
+from opdiff.pair.dump_index import Found, find_output, is_unreadable
 from opdiff.pair.groups import Group
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class FusionOffGolden:
         found = find_output(self._golden, *output)
         if isinstance(found, Found):
             return replace(found, evidence=_golden_output(origin, output), stated=self._stated.get(output))
-        return self._find_input(origin, output) or found
+        return found if is_unreadable(found) else self._find_input(origin, output) or found
 
     def _find_output(self, origin: OriginalTensor) -> TensorRef | None:
         output = self._outputs.get((origin.name, origin.index))

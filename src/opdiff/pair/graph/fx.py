@@ -122,6 +122,10 @@ class FxPairing:
         if match is None:
             return self._unreadable(edge) or self._unknown(edge)
         file = match.file or _best(match, tensor, resolved)
+        is_own_argument = file.slot is tensor.key.slot is Slot.INPUT and file.node in _own_nodes(resolved)
+        if match.file is None and not is_own_argument and (unreadable := self._unreadable(edge)):
+            # Another tensor with the same numbers does not stand in for it.
+            return unreadable
         golden = self._tensors[file[:4]]
         if not _same_count(tensor, golden) and (match.file is None or tensor.key.slot is Slot.INPUT):
             return because("pair.size_differs", evidence=match.reason)
@@ -229,13 +233,18 @@ def _is_constant(edge: Edge, graph: TextGraph) -> bool:
 def _best(match: Match, tensor: SideTensor, resolved: ResolvedOp) -> FxFile:
     """The file to compare with: of the same shape, of the operator's own node, a result."""
     shape = stored(tensor).shape
-    own = {name.rpartition(".OUTPUT.")[0] for part in resolved.operators for name in part.output_names if name}
+    own = _own_nodes(resolved)
 
     def order(file: FxFile) -> tuple[bool, bool, bool]:
         is_own = file.node in own and file.slot is tensor.key.slot
         return file.stored.shape == shape, is_own, file.slot is Slot.OUTPUT
 
     return max(match.value.files, key=order)
+
+
+def _own_nodes(resolved: ResolvedOp) -> set[str]:
+    """Return the FX nodes that the text names for an operator."""
+    return {name.rpartition(".OUTPUT.")[0] for part in resolved.operators for name in part.output_names if name}
 
 
 def _same_count(target: SideTensor, golden: SideTensor) -> bool:

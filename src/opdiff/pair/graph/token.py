@@ -75,6 +75,7 @@ def pair_token(
     # So that the report covers the whole golden dump.
     unused = [op for name, op in golden.operators.items() if name not in token.used]
     rows += [_unpaired(unit, op, _unused_reason(op), golden_only=True) for op in unused]
+    rows += [_unpaired(unit, op, reason, golden_only=True) for op, reason in golden.duplicates]
     return tuple(rows)
 
 
@@ -150,7 +151,7 @@ def _same_partner(tensor: SideTensor, golden: GraphOp) -> Partner | Reason:
     slot, index = tensor.key.slot, tensor.key.index
     other = _tensor_at(index, golden.inputs if slot is Slot.INPUT else golden.outputs)
     if golden.problem:
-        return because("pair.unreadable", side="golden", problem=golden.problem)
+        return _unreadable(golden)
     if other is None:
         code = "pair.no_input_dumped" if slot is Slot.INPUT else "pair.no_output_dumped"
         return because(code, index=index, name=golden.name)
@@ -160,6 +161,8 @@ def _same_partner(tensor: SideTensor, golden: GraphOp) -> Partner | Reason:
 def _fused_output(index: int, resolved: ResolvedOp, token: _Token) -> Partner | Reason:
     """Return the output of the last part of a fused operator."""
     last = _find_ge(resolved.operators[-1], token)
+    if last is not None and last.problem:
+        return _unreadable(last)
     made = last.find_output(index) if last is not None else None
     if made is None or last is None:
         return because("pair.no_output_dumped", index=index, name=resolved.names[-1])
@@ -185,6 +188,8 @@ def _fused_input(source: tuple[TextOp, int] | None, resolved: ResolvedOp, token:
         return because("pair.fewer_inputs", parts=resolved.names)
     part, index = source
     own = _find_ge(part, token)
+    if own is not None and own.problem:
+        return _unreadable(own)
     if own is not None and index < len(own.inputs):
         evidence = because(
             "pair.input_of_part", index=index, name=part.name, parts=resolved.names, match=resolved.match
@@ -192,6 +197,8 @@ def _fused_input(source: tuple[TextOp, int] | None, resolved: ResolvedOp, token:
         return Partner(own.inputs[index], own, evidence, resolved.confidence)
     producer, output = part.inputs[index]
     made_by = token.by_file_form.get(file_safe_name(producer))
+    if made_by is not None and made_by.problem:
+        return _unreadable(made_by)
     made = made_by.find_output(output) if made_by is not None else None
     if made is None or made_by is None:
         return because("pair.neither_dumped", index=index, name=part.name, output=output, producer=producer)
@@ -200,8 +207,11 @@ def _fused_input(source: tuple[TextOp, int] | None, resolved: ResolvedOp, token:
 
 
 def _find_ge(part: TextOp, token: _Token) -> GraphOp | None:
-    found = token.by_file_form.get(file_safe_name(part.name))
-    return None if found is None or found.problem else found
+    return token.by_file_form.get(file_safe_name(part.name))
+
+
+def _unreadable(golden: GraphOp) -> Reason:
+    return because("pair.unreadable", side="golden", problem=golden.problem)
 
 
 # Rows

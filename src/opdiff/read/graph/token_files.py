@@ -172,6 +172,8 @@ def _read_fx(entries: Iterable[Entry]) -> TokenDump:
     ahead = read_ahead([*groups.items()], lambda item: (entry.path for _, entry in item[1].values()))
     operators = {name: _fx_operator(name, files) for name, files in ahead}
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
+    tensors = (tensor for op in by_time.values() for tensor in (*op.inputs, *op.outputs))
+    skipped += (SkippedPath(tensor.path, tensor.problem) for tensor in tensors if tensor.problem)
     return TokenDump(GraphKind.FX, by_time, skipped=tuple(skipped))
 
 

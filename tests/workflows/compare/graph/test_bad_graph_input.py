@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,11 +10,10 @@ import pytest
 
 from command_line import run
 from graph_dumps import GraphCase, read_table
+from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.sample.graph_text import TextNode
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from opdiff.core.codes import AnyArray
 
 VALUES = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
@@ -186,3 +186,38 @@ def test_links_to_other_directories_are_not_followed(pair: GraphCase, tmp_path: 
     path.rename(outside)
     path.symlink_to(outside)
     assert "the golden dump has no FX operator mul-aten.mul" in message(pair, "Mul.output.0")
+
+
+def test_no_equal_tensor_stands_in_for_an_unreadable_golden_file(case: GraphCase) -> None:
+    sample = write_graph_sample(str(case.root / "sample"), ranks=1, tokens=1)
+    target, golden = Path(sample.target), Path(sample.golden)
+    before = {row["API Name"]: row for row in case.table(target=target, golden=golden).rows}
+    # The argument of the next node has the same numbers.
+    (path,) = golden.rglob("mm-aten.mm.default.OUTPUT.0.*.npy")
+    path.write_bytes(path.read_bytes()[:20])
+    outcome = case.run(target=target, golden=golden)
+    assert f"1 file left out, such as {path}" in " ".join(outcome.out.split())
+    after = {row["API Name"]: row for row in read_table(max(case.out.glob("*.csv"))).rows}
+    changed = [name for name, row in after.items() if row["Result"] != before[name]["Result"]]
+    assert len(changed) == 1
+    assert "the golden file cannot be read" in after[changed[0]]["Err_message"]
+
+
+def test_an_unreadable_argument_of_the_golden_run_is_named(case: GraphCase) -> None:
+    sample = write_graph_sample(str(case.root / "sample"), ranks=1, tokens=1)
+    (path,) = Path(sample.golden).rglob("relu-aten.relu.default.INPUT.0.*.npy")
+    path.write_bytes(b"")
+    outcome = case.run(target=Path(sample.target), golden=Path(sample.golden))
+    assert f"1 file left out, such as {path}: the file is empty" in " ".join(outcome.out.split())
+
+
+def test_an_unreadable_part_of_a_fused_operator_is_the_reason(case: GraphCase) -> None:
+    add = TextNode("Add", "Add", output_fx=("add-aten.add.OUTPUT.0",))
+    mul = TextNode("Mul", "Mul", ("Add:0",), output_fx=("mul-aten.mul.OUTPUT.0",))
+    case.text(add, mul)
+    case.text(add, mul, root=case.off)
+    case.ge("AddMul", (), (VALUES,), op_type="Mul")
+    case.ge("Add", (), (VALUES,), root=case.off)
+    case.ge("Mul", (VALUES,), (VALUES,), op_type="Mul", root=case.off).write_bytes(b"")
+    row = case.table(golden=case.off, code=3).of("AddMul.output.0")
+    assert "the golden file cannot be read: the file is empty" in row["Err_message"]
