@@ -142,3 +142,49 @@ def test_skipped_files_are_listed(tmp_path: Path) -> None:
         SkippedPath(str(tmp_path / "1234567890"), because("read.hash_not_mapped")),
         SkippedPath(str(tmp_path / f"Add.b.1.2.{TIME}.tmp"), because("read.unknown_name")),
     )
+
+
+INPUTS, OUTPUTS = dump(inputs=(tensor([3.0, 4.0]),)), dump(tensor([1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ("files", "inputs", "outputs", "unused"),
+    [
+        (("I", "O"), 0, 1, ()),
+        (("I", "O", "I", "O"), 2, 3, (0, 1)),
+        (("O", "I"), 1, None, (0,)),
+        (("I", "O", "I"), 2, None, (0, 1)),
+        (("I", "O", "O"), None, 2, (0, 1)),
+        (("I", "IO"), 1, 1, (0,)),
+        (("-", "O"), None, 1, (0,)),
+    ],
+)
+def test_inputs_and_outputs_of_one_execution_are_joined(
+    tmp_path: Path, files: tuple[str, ...], inputs: int | None, outputs: int | None, unused: tuple[int, ...]
+) -> None:
+    contents = {"I": INPUTS, "O": OUTPUTS, "IO": VALID_DUMP, "-": INPUTS[:-1]}
+    paths = [add(tmp_path, f"HcomAllReduce.a.1.2.{TIME + n}", contents[kind]) for n, kind in enumerate(files)]
+    found = read_dump(str(tmp_path))
+    operator = found.operators["a"]
+    assert [tensor.source.path for tensor in operator.inputs.values()] == ([] if inputs is None else [paths[inputs]])
+    assert [tensor.source.path for tensor in operator.outputs.values()] == ([] if outputs is None else [paths[outputs]])
+    assert sorted(file.path for file in found.unused) == [paths[number] for number in unused]
+    assert (operator.timestamp, operator.problem) == (TIME + len(files) - 1, None)
+
+
+@pytest.mark.parametrize("other", ["HcomBroadcast.a.1.2", "HcomAllReduce.a.7.2", "HcomAllReduce.a.1.7"])
+def test_files_of_other_types_tasks_and_streams_are_not_joined(tmp_path: Path, other: str) -> None:
+    path = add(tmp_path, f"{other}.{TIME}", INPUTS)
+    add(tmp_path, f"HcomAllReduce.a.1.2.{TIME + 1}", OUTPUTS)
+    found = read_dump(str(tmp_path))
+    assert not found.operators["a"].inputs
+    assert [str(file) for file in found.unused] == [
+        f"{path}: the operator has several dumps, and HcomAllReduce.a.1.2.{TIME + 1} is used"
+    ]
+
+
+def test_earlier_arrays_are_named(tmp_path: Path) -> None:
+    save(tmp_path, f"a.0.{TIME}.npy", 1.0)
+    save(tmp_path, f"a.0.{TIME + 1}.npy", 2.0)
+    save(tmp_path, f"a.1.{TIME}.npy", 2.0)
+    assert [file.path for file in read_dump(str(tmp_path)).unused] == [str(tmp_path / f"a.0.{TIME}.npy")]

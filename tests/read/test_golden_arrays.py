@@ -99,3 +99,15 @@ def test_other_dumps_stay_what_they_are(tmp_path: Path) -> None:
     add(tmp_path / "b", "Conv2D.c.1.2.1650000000000000")
     with pytest.raises(InputError, match="several folders have dump files; give one of them: a, b"):
         read_golden(str(tmp_path), NAMES)
+
+
+def test_of_two_names_of_one_output_the_other_one_is_named(tmp_path: Path) -> None:
+    np.save(tmp_path / "conv.npy", np.zeros(2))
+    np.save(tmp_path / "conv_0.npy", np.ones(2))
+    found = read_golden(str(tmp_path), ["conv"])
+    assert [str(file) for file in found.unused] == [
+        f"{tmp_path / 'conv.npy'}: the operator has several dumps, and conv_0.npy is used"
+    ]
+    np.testing.assert_array_equal(found.operators["conv"].outputs[0].array(), np.ones(2))
+    (tmp_path / "conv_0.npy").write_bytes(b"")
+    assert not read_golden(str(tmp_path), ["conv"]).operators["conv"].outputs

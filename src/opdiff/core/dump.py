@@ -81,7 +81,7 @@ class DumpedOp(Struct, frozen=True):
 class Dump(Struct, frozen=True):
     """One side of a comparison: the operators of one folder by their names in file names, oldest first.
 
-    `skipped` are the files of the folder that were not read.
+    `skipped` are the files of the folder that were not read, `unused` those of other executions of its operators.
     """
 
     path: str
@@ -89,6 +89,7 @@ class Dump(Struct, frozen=True):
     quantized: bool
     operators: Mapping[str, DumpedOp]
     skipped: tuple[SkippedPath, ...] = ()
+    unused: tuple[SkippedPath, ...] = ()
 
 
 class SideTensor(Struct, frozen=True, gc=False):

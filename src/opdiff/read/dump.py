@@ -18,7 +18,7 @@ from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.directory import Folder, scan
 from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, operator_name, without_slices
-from opdiff.read.folder import read_newest
+from opdiff.read.folder import read_newest, unused_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -60,11 +60,12 @@ def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
     redundant = dict.fromkeys(entry for group in groups.values() for entry in _redundant(group))
     if redundant:
         groups = {name: [entry for entry in group if entry not in redundant] for name, group in groups.items()}
-    operators = {name: _read(name, group) for name, group in filesystem.read_ahead([*groups.items()], _paths)}
+    unused: list[SkippedPath] = []
+    operators = {name: _read(name, group, unused) for name, group in filesystem.read_ahead([*groups.items()], _paths)}
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
     skipped = tuple(SkippedPath(entry.path, because("read.converted_twice")) for entry in redundant)
     quantized = any(map(is_quantization, by_time.values()))
-    return Dump(folder.path, kind, quantized, by_time, skipped)
+    return Dump(folder.path, kind, quantized, by_time, skipped, tuple(unused))
 
 
 def _paths(group: tuple[str, Iterable[Entry]]) -> Iterable[str]:
@@ -142,30 +143,36 @@ def _name(entry: Entry, *, with_rules: bool) -> str:
     return parsed.op_name
 
 
-def _read(name: str, entries: Sequence[Entry]) -> DumpedOp:
+def _read(name: str, entries: Sequence[Entry], unused: list[SkippedPath]) -> DumpedOp:
+    """Read an operator, and add its files of other executions to `unused`."""
     newest = entries[-1]
     parsed = newest.parsed
     dumped = parsed.dump if isinstance(parsed, ConvertedName) else parsed
     op_type = dumped.op_type if isinstance(dumped, DumpName) else ""
     head = (name, op_type, parsed.timestamp or 0, newest.path)
     if not isinstance(parsed, DumpName):
-        return DumpedOp(*head, *_read_arrays(entries))
+        return DumpedOp(*head, *_read_arrays(entries, unused))
     try:
-        dump = read_newest(entries)
+        dump, others = read_newest(entries)
     except DumpError as error:
         return DumpedOp(*head, problem=error.brief)
+    unused += others
     return DumpedOp(*head, dict(enumerate(dump.inputs)), dict(enumerate(dump.outputs)))
 
 
-def _read_arrays(entries: Iterable[Entry]) -> tuple[dict[int, Tensor], dict[int, Tensor], Reason | None]:
+def _read_arrays(
+    entries: Iterable[Entry], unused: list[SkippedPath]
+) -> tuple[dict[int, Tensor], dict[int, Tensor], Reason | None]:
     """Read inputs and outputs with a file each, and the problems of others; the newest file of a tensor is used."""
-    newest: dict[tuple[Slot, int], Entry] = {}
+    files: dict[tuple[Slot, int], list[Entry]] = defaultdict(list)
     for entry in entries:
         parsed = entry.parsed
         if isinstance(parsed, GoldenName):
-            newest[Slot.OUTPUT, parsed.index] = entry
+            files[Slot.OUTPUT, parsed.index].append(entry)
         elif isinstance(parsed, ConvertedName):
-            newest[parsed.slot, parsed.index] = entry
+            files[parsed.slot, parsed.index].append(entry)
+    newest = {tensor: group[-1] for tensor, group in files.items()}
+    unused += (other for group in files.values() for other in unused_files(group[:-1], group[-1]))
     found: dict[Slot, dict[int, Tensor]] = {slot: {} for slot in Slot}
     problems: list[Reason] = []
     for slot, index in sorted(newest):

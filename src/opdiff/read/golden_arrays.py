@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core import filesystem
-from opdiff.core.dump import Dump, DumpedOp, DumpKind
+from opdiff.core.dump import Dump, DumpedOp, DumpKind, SkippedPath
 from opdiff.core.errors import DumpError, InputError
 from opdiff.core.filesystem import natural_key
 from opdiff.core.reasons import all_of, because
@@ -49,6 +49,11 @@ class _Array(Struct, frozen=True):
     path: str
     tensor: Tensor | None = None
     problem: Reason | None = None
+
+    @property
+    def location(self) -> str:
+        """The file, and the name in an archive."""
+        return os.path.join(self.path, self.tensor.name) if self.tensor and self.tensor.name else self.path
 
 
 def read_golden(path: str, names: Collection[str], *, with_rules: bool = False) -> Dump:
@@ -133,12 +138,24 @@ def _to_dump(path: str, arrays: Iterable[_Array]) -> Dump:
     for array in arrays:
         groups[array.op].append(array)
     operators = {name: _operator(name, group) for name, group in groups.items()}
-    return Dump(path, DumpKind.ARRAYS, any(map(is_quantization, operators.values())), operators)
+    unused = tuple(other for group in groups.values() for other in _replaced(group))
+    return Dump(path, DumpKind.ARRAYS, any(map(is_quantization, operators.values())), operators, unused=unused)
+
+
+def _replaced(arrays: list[_Array]) -> Iterator[SkippedPath]:
+    """Yield the arrays of outputs for which a later name stands, too."""
+    used = {array.number: array for array in arrays}
+    for array in arrays:
+        if array is not used[array.number]:
+            reason = because("read.another_file_used", name=os.path.basename(used[array.number].location))
+            yield SkippedPath(array.location, reason)
 
 
 def _operator(name: str, arrays: list[_Array]) -> DumpedOp:
     problems = [array.problem for array in arrays if array.problem]
-    outputs = {array.number: array.tensor for array in arrays if array.tensor}
+    # The last array of an output is used; if it cannot be read, no other array stands in for it.
+    used = {array.number: array for array in arrays}
+    outputs = {number: array.tensor for number, array in used.items() if array.tensor}
     return DumpedOp(name, "", 0, arrays[-1].path, {}, outputs, all_of(problems) if problems else None)
 
 

@@ -108,7 +108,7 @@ class OverflowReport(Struct, frozen=True):
         all_records: number of such records.
         affected: the oldest operators with NaN, infinities or saturation in their outputs.
         all_affected: number of such operators.
-        problems: files that cannot be read, with the reason.
+        problems: files that were not read, with the reason.
     """
 
     path: str
@@ -140,6 +140,7 @@ def find_overflows(path: str, top_n: int, progress: Progress = lambda _done, _al
         records += _records(folder, operators, problems)
         for operator in operators:
             count += 1
+            problems += [(other.path, other.reason) for other in operator.unused]
             state = _state(operator)
             affected += [state] if _is_affected(state) else []
             progress(count, total)

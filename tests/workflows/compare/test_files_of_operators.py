@@ -9,9 +9,11 @@ import pytest
 
 from dump_files import TIME, hashed_name, mapping_csv, tensor
 from graph_dumps import saved
-from made_dumps import Case, assert_measured, describe, numbers, perturbed, rule
+from made_dumps import Case, assert_measured, describe, numbers, perturbed, read_result, rule
+from opdiff.report.saved_json import load
 from opdiff.sample.container import EncodedDump, standard_dump
 from opdiff.sample.names import DumpName, Task, golden_name
+from page_data import pack, raw_document, sentences
 from sliced_dumps import Cuts, SliceFile, automatic_slices, manual_slices
 
 A, B, C = (numbers(4, 6, seed=seed) for seed in range(3))
@@ -87,4 +89,38 @@ def test_newest_of_several_timestamps_is_used(case: Case, named: Callable[[int],
     for time, ours, theirs in ((TIME + 100, X, A), (TIME + 9, Y, B), (TIME, Z, C)):
         case.add(case.target, named(time), standard_dump(EncodedDump(outputs=(tensor(ours),))))
         case.npy("a", theirs, time=time)
-    assert_measured(case.compared("-fr", case.rules(rule("a"))).row("a:output:0"), X, A)
+    outcome = case.run("-fr", case.rules(rule("a")))
+    (path,) = case.results()
+    assert_measured(read_result(path).row("a:output:0"), X, A)
+    printed = " ".join(outcome.out.split())
+    for side, oldest, newest in (
+        ("target", case.target / named(TIME), named(TIME + 100)),
+        ("golden", case.golden / golden_name("a", 0, TIME), golden_name("a", 0, TIME + 100)),
+    ):
+        note = (
+            f"not used: 2 files of the {side}, such as {oldest}: the operator has several dumps, and {newest} is used"
+        )
+        assert note in printed
+        (saved_file,) = case.results("*.json")
+        comparison = load(str(saved_file))
+        assert any(note == str(each) for each in comparison.notes)
+        document = raw_document(pack(comparison, lambda _block: None))
+        assert note in sentences(document["notes"], document)
+
+
+def test_inputs_and_outputs_in_two_files_are_compared(case: Case) -> None:
+    case.npu_golden("a", A, inputs=(B,))
+    for time, part in ((TIME, EncodedDump(inputs=(tensor(Y),))), (TIME + 9, EncodedDump(outputs=(tensor(X),)))):
+        case.add(case.target, short(time), standard_dump(part))
+    result = case.compared()
+    assert_measured(result.row("a:input:0"), Y, B)
+    assert_measured(result.row("a:output:0"), X, A)
+
+
+def test_operators_with_unreadable_files_are_named(case: Case) -> None:
+    case.npy("a", A)
+    case.npu("a", X)
+    case.add(case.golden, golden_name("b", 0, TIME), b"")
+    outcome = case.run("-fr", case.rules(rule("a")))
+    why = f"{golden_name('b', 0, TIME)}: the file is empty"
+    assert f"files of 1 operator of the golden cannot be read, such as b: {why}" in " ".join(outcome.out.split())

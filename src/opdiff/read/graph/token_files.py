@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from opdiff.core.dtypes import name_in_graph
 from opdiff.core.dump import GraphKind, GraphOp, SideTensor, SkippedPath, TokenDump
@@ -16,7 +19,7 @@ from opdiff.core.tensor import Slot, TensorKey
 from opdiff.read import read_operator
 from opdiff.read.directory import is_statistics
 from opdiff.read.filename import DumpName, FxName, operator_name
-from opdiff.read.folder import read_newest
+from opdiff.read.folder import are_inputs_and_outputs, may_be_one_execution, read_newest
 from opdiff.read.reduced import read_reduced
 from opdiff.read.statistics import read_statistics
 
@@ -58,26 +61,37 @@ def _read_ge(entries: Iterable[Entry]) -> TokenDump:
     operators: dict[str, GraphOp] = {}
     duplicates: list[tuple[GraphOp, Reason]] = []
     for name, group in read_ahead([*groups.items()], lambda item: (entry.path for entry in item[1])):
-        chosen, others = _select_files(group)
-        operators[name] = _ge_operator(name, chosen)
+        operators[name], others = _read_group(name, group)
         if others:
             reason = because("read.dumped_again", op=name, count=len(others) + 1)
-            duplicates += [(_ge_operator(name, [other]), reason) for other in others]
+            duplicates += [(other, reason) for other in others]
     return TokenDump(GraphKind.GE, operators, tuple(duplicates), tuple(skipped))
 
 
-def _select_files(group: list[Entry]) -> tuple[list[Entry], list[Entry]]:
-    """Return the files to read and the duplicates: all slices, or the largest file that has data."""
+def _read_group(name: str, group: list[Entry]) -> tuple[GraphOp, list[GraphOp]]:
+    """Read an operator from its files, oldest first, and its other executions.
+
+    All slices are joined. Otherwise it is the largest file that has data, with the file of its inputs or outputs if
+    they were dumped separately.
+    """
     if len(group) == 1:
-        return group, []
+        return _ge_operator(name, group), []
     paths = {entry.path for entry in group}
     group = [entry for entry in group if entry.path.removesuffix("_min_max.npz") not in paths - {entry.path}]
     named = [(entry, entry.parsed) for entry in group]
     slices = [entry for entry, name in named if isinstance(name, DumpName) and name.is_slice and not name.suffix]
     if len(slices) > 1:
-        return slices, []
-    best = max(group, key=lambda entry: (not entry.parsed.reduced and not is_statistics(entry), entry.nbytes))
-    return [best], [entry for entry in group if entry is not best]
+        return _ge_operator(name, slices), [_ge_operator(name, [entry]) for entry in group if entry not in slices]
+    executions: list[tuple[bool, int, GraphOp]] = []
+    for number, entry in enumerate(group):
+        op, nbytes = _ge_operator(name, [entry]), entry.nbytes
+        has_data = not entry.parsed.reduced and not is_statistics(entry)
+        if number and may_be_one_execution(group[number - 1], entry) and are_inputs_and_outputs(executions[-1][2], op):
+            _, nbytes_before, before = executions.pop()
+            op, nbytes = replace(op, inputs=before.inputs), nbytes_before + nbytes
+        executions.append((has_data, nbytes, op))
+    best = max(executions, key=itemgetter(0, 1))[2]
+    return best, [op for _, _, op in executions if op is not best]
 
 
 def _ge_operator(name: str, entries: Sequence[Entry]) -> GraphOp:
@@ -88,7 +102,7 @@ def _ge_operator(name: str, entries: Sequence[Entry]) -> GraphOp:
     try:
         if is_statistics(newest) or parsed.reduced:
             return GraphOp(*head, *_split_by_slot(_statistics_tensors(name, newest)))
-        dump = read_newest(entries)
+        dump, _ = read_newest(entries)
     except DumpError as error:
         return GraphOp(*head, problem=error.brief)
     inputs = _side_tensors(name, Slot.INPUT, newest.path, dump.inputs)

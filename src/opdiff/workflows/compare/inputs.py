@@ -166,7 +166,7 @@ def _inputs(
         _side(golden),
         scenario.reason,
         _batches(target, golden, rules, options, every_operator=every_operator),
-        (*golden_origin_notes(golden.path, rules.files), *rule_notes(rules), *_skipped_file_notes(target, golden)),
+        (*golden_origin_notes(golden.path, rules.files), *rule_notes(rules), *_file_notes(target, golden)),
         extra_inputs=_extra_inputs(rules, options),
         files_left_out=len(target.skipped) + len(golden.skipped),
         warnings=warnings,
@@ -194,18 +194,16 @@ def _side(dump: Dump) -> Side:
     return Side(dump.path, dump.kind, dump.quantized)
 
 
-def _skipped_file_notes(target: Dump, golden: Dump) -> tuple[Reason, ...]:
-    return tuple(
-        because(
-            "compare.files_left_out",
-            count=len(dump.skipped),
-            side=side,
-            path=dump.skipped[0].path,
-            why=dump.skipped[0].reason,
-        )
-        for side, dump in (("target", target), ("golden", golden))
-        if dump.skipped
-    )
+def _file_notes(target: Dump, golden: Dump) -> Iterator[Reason]:
+    """Yield which files of each side were left out, are of other executions or cannot be read, with an example."""
+    for side, dump in (("target", target), ("golden", golden)):
+        for code, files in (("compare.files_left_out", dump.skipped), ("compare.files_unused", dump.unused)):
+            if files:
+                yield because(code, count=len(files), side=side, path=files[0].path, why=files[0].reason)
+        unreadable = [operator for operator in dump.operators.values() if operator.problem]
+        if unreadable:
+            name, why = unreadable[0].name, unreadable[0].problem
+            yield because("compare.operators_unreadable", count=len(unreadable), side=side, name=name, why=why)
 
 
 def _manual_pairs(options: CompareOptions) -> tuple[ManualPair, ...]:

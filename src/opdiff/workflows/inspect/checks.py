@@ -19,7 +19,7 @@ from opdiff.read.directory import is_debug, is_statistics
 from opdiff.read.filename import FxName
 from opdiff.read.npy import NOT_NUMERIC
 from opdiff.workflows.agreement import tensor_doubts
-from opdiff.workflows.inspect.contents import is_sliced, shared_addresses, tensor_key
+from opdiff.workflows.inspect.contents import shared_addresses, tensor_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -173,7 +173,7 @@ def _repeated(dumps: DumpTree) -> Iterator[CheckResult]:
     several, same_time = [], []
     for record, operator in _all_operators(dumps):
         parsed = [entry.parsed for entry in operator.files]
-        if len(parsed) < 2 or is_sliced(operator):
+        if not operator.unused:
             continue
         location = _at(f"{record.folder.path}: {operator.name}", because("inspect.files", count=len(parsed)))
         several.append(location)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
+import shutil
 
-from graph_dumps import GraphCase, Table, floats
+import numpy as np
+import pytest
+
+from graph_dumps import TIME, GraphCase, Table, floats
+from opdiff.sample.graph_mode import ge_dump
 from opdiff.sample.graph_text import TextNode
+from opdiff.sample.names import DumpName
 
 A, B, C = (np.random.default_rng(seed).uniform(1, 2, (3, 4)).astype(np.float32) for seed in range(3))
 SMALL = floats([1, 2, 3])
@@ -162,6 +167,34 @@ def test_largest_of_several_dumps_of_one_operator_is_used(case: GraphCase) -> No
     table = case.table()
     assert table.of("Add.output.0")["Result"] == "PASS"
     assert "was dumped 2 times in this token; the largest file is compared" in table.of("Add")["Err_message"]
+
+
+def test_smaller_golden_dumps_of_one_operator_are_rows(case: GraphCase) -> None:
+    case.text(TextNode("Add", "Add"))
+    case.ge("Add", (), (A,))
+    case.ge("Add", (), (A,), root=case.off)
+    case.ge("Add", (), (SMALL,), root=case.off)
+    table = case.table(golden=case.off)
+    assert table.of("Add.output.0")["Result"] == "PASS"
+    (other,) = [row for row in table.rows if row["API Name"] == "N/A"]
+    assert "was dumped 2 times in this token; the largest file is compared" in other["Err_message"]
+
+
+@pytest.mark.parametrize("executions", [1, 2])
+def test_inputs_and_outputs_of_one_execution_are_joined(case: GraphCase, executions: int) -> None:
+    case.one(A, A)
+    folder = next(case.target.rglob("Add.Add.*")).parent
+    shutil.rmtree(folder)
+    case.node("add-aten.add.Tensor", (A,), ())
+    for number in range(2 * executions):
+        content = ge_dump([], [A]) if number % 2 else ge_dump([A], [])
+        case.add(folder / str(DumpName("Add", "Add", 1, 6, TIME + number)), content)
+    table = case.table()
+    row = table.of("Add.output.0")
+    assert row["Result"] == "PASS"
+    assert f"{TIME + 1},outputs,0" in row["Data Name"]
+    assert f"{TIME},inputs,0" in table.of("Add.input.0")["Data Name"]
+    assert len([row for row in table.rows if "was dumped 2 times" in row["Err_message"]]) == executions - 1
 
 
 def test_rows_are_in_the_order_of_time(case: GraphCase) -> None:
