@@ -48,7 +48,7 @@ def require_memory() -> None:
         command = [sys.executable, "-P", "-c", _LOAD_NUMPY, str(available)]
         tried = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  no part is from outside
     except OSError as error:
-        raise ShortageError(because("cli.shortage", problem=quoted(error.strerror))) from error
+        raise ShortageError(because("cli.shortage", problem=quoted(error.strerror or str(error)))) from error
     if tried.returncode:
         raise ShortageError(because("cli.memory_limit", limit=size(limit)))
 
