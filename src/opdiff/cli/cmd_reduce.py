@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, is_on_host
-from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.exit_codes import ExitCode, interrupt_exit_code
 from opdiff.cli.language import in_language, said
 from opdiff.cli.terminal import Progress, write_json
 from opdiff.core.errors import UsageError
@@ -131,16 +131,20 @@ def _reduce(args: argparse.Namespace, options: ReduceOptions, stop: Event) -> in
         find_cluster(args.cluster, args.cluster_config, progress.show_workers) as cluster,
     ):
         reported = 0
-        for totals in reduce_tree(options, stop, progress.reach, cluster):
-            if options.watch and not quiet and totals.files > reported:
-                reported = totals.files
-                progress.say(_total_line(totals, keep=options.keep), sys.stderr if args.json == "-" else None)
-                sys.stdout.flush()
+        code = ExitCode.OK
+        try:
+            for totals in reduce_tree(options, stop, progress.reach, cluster):
+                if options.watch and not quiet and totals.files > reported:
+                    reported = totals.files
+                    progress.say(_total_line(totals, keep=options.keep), sys.stderr if args.json == "-" else None)
+                    sys.stdout.flush()
+        except KeyboardInterrupt as interrupt:
+            code = interrupt_exit_code(interrupt)
     for line in _lines(totals, keep=options.keep) if args.json != "-" else ():
         print(printable(line))
     if args.json:
         write_json(args.json, totals)
-    return ExitCode.OK
+    return code
 
 
 def _recover(args: argparse.Namespace, options: ReduceOptions) -> int:

@@ -100,6 +100,7 @@ def reduce_tree(
 
     Raises:
         InputError: the root is not a readable directory, or has offline dumps and no others.
+        KeyboardInterrupt: after the totals of the interrupted pass.
     """
     totals = ReduceTotals(recovered=recover_tree(options, cluster))
     tracker = SettleTracker(options.settle_s)
@@ -117,6 +118,7 @@ def reduce_tree(
             _reduce_here(found.ready, options, stop) if cluster is None else _reduce_on(cluster, found.ready, options)
         )
         total, reached, in_use = sum(file.stamp.nbytes for file in found.ready), 0, 0
+        interrupt: KeyboardInterrupt | None = None
         try:
             for file, result in reduced:
                 if result.in_use:
@@ -126,11 +128,13 @@ def reduce_tree(
                 totals.add(result)
                 reached += file.stamp.nbytes
                 progress(reached, total)
-        except KeyboardInterrupt:
-            stop.set()
+        except KeyboardInterrupt as error:
+            interrupt = error
         totals.unfinished = len(found.waiting) - len(found.ready) + in_use
         passes += 1
         yield totals
+        if interrupt is not None:
+            raise interrupt
         if not options.watch and (passes > 1 or not totals.unfinished):
             return
         stop.wait(options.interval_s if options.watch else options.settle_s)
