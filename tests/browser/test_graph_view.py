@@ -78,6 +78,7 @@ def test_the_selected_operator_is_in_the_address(graph: Opened) -> None:
     assert not graph.page.locator(".panel").is_visible()
     assert graph.page.locator(".graph-view").count() == 1
     graph.page.click(".top nav >> text=Overview")
+    graph.page.wait_for_selector(".graph-view", state="detached")
     graph.go("graph/split")
     graph.page.wait_for_selector(".panel:not([hidden])")
     assert graph.page.inner_text(".panel .name.big") == "split"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import gc
 import multiprocessing
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from itertools import pairwise
+from multiprocessing.synchronize import SemLock
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -167,6 +170,19 @@ def test_errors_are_raised_in_their_place() -> None:
     assert [next(results) for _ in range(7)] == list(range(0, 14, 2))
     with pytest.raises(ValueError, match="cannot double 7"):
         next(results)
+
+
+def test_a_pool_frees_its_semaphores_at_once() -> None:
+    """Semaphores freed while others are made would be named to the user as leaks."""
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            list(run_processes(double_or_die, range(20), 2, died))
+            list(map_processes(double_or_fail, range(20), 2))
+        assert not [value for value in gc.get_objects() if isinstance(value, SemLock)]
+    finally:
+        gc.enable()
 
 
 def test_results_that_nobody_waits_for_are_not_computed() -> None:

@@ -85,6 +85,9 @@ def map_processes(
     finally:
         stop.set()
         pool.shutdown(cancel_futures=True)
+        # An error knows this frame, which knows the future that raised it. Unless the circle is broken, the semaphores
+        # of the pool are freed at any time, perhaps while others are made, which the interpreter does not support.
+        pending.clear()
 
 
 def _batches(jobs: Sequence[Job], workers: int) -> Iterator[Sequence[Job]]:
@@ -107,7 +110,7 @@ def _run_pool(
                 future = pool.submit(_run_batch, function, waiting[0])
                 pending[future] = waiting.popleft()
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                results = future.result()
+                results = _results(future)
                 yield from zip(pending.pop(future), results, strict=True)
     except BrokenProcessPool:
         return [job for batch in pending.values() for job in batch]
@@ -120,6 +123,13 @@ def _run_pool(
         stop.set()
         pool.shutdown(cancel_futures=True)
     return []
+
+
+def _results(future: Future[list[Result]]) -> list[Result]:
+    if isinstance(future.exception(), BrokenProcessPool):
+        # The future's own error would know the frames of its future, and so itself: see `map_processes`.
+        raise BrokenProcessPool
+    return future.result()
 
 
 def _open_pool(function: Callable[[Job], Result], workers: int) -> tuple[ProcessPoolExecutor, Event]:

@@ -71,7 +71,7 @@ def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    while not (tmp_path / "out").is_dir() or len(os.listdir(tmp_path / "out")) < 5:
+    while len(list((tmp_path / "out").glob("*.npy"))) < 5:
         assert process.poll() is None
         time.sleep(0.01)
     return process
