@@ -63,6 +63,11 @@ def replay_case(folder: Path, case: Case, outputs: list[Array]) -> Replay:
     add(folder / "npu", f"{case.op_type}.op.1.0.{TIME}", dump(*results, inputs=inputs))
     sources = [f"in{number}:0" for number in range(len(inputs))]
     write_rules(folder / "rules.json", [described("op", case.op_type, sources, case.originals, case.attributes)])
+    return replay_again(folder)
+
+
+def replay_again(folder: Path) -> Replay:
+    """Replay the one operator of a folder."""
     options = ReplayOptions(str(folder / "npu"), str(folder / "rules.json"))
     (found,) = replay(options, lambda _done, _total: None)
     return found

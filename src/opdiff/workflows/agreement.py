@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from opdiff.align.agreement import shape_doubt
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
+from opdiff.core.errors import DumpError
 from opdiff.core.pairing import Pairing
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import LAYOUT_NUMBERS, StatedTensor
@@ -20,6 +21,7 @@ from opdiff.core.tensor import LAYOUT_NUMBERS, StatedTensor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Row
     from opdiff.core.dtypes import DType
     from opdiff.core.dump import SideTensor
@@ -36,6 +38,17 @@ def tensor_doubts(tensor: Tensor) -> tuple[Reason, ...]:
     """Return the contradictions in the description of a tensor: data, shapes, layout."""
     doubt = shape_doubt(tensor.spec)
     return tensor.doubts if doubt is None else (*tensor.doubts, doubt)
+
+
+def trusted_codes(tensor: Tensor) -> AnyArray:
+    """Return the elements of a tensor as they are stored.
+
+    Raises:
+        DumpError, ElementError: the tensor cannot be read, or contradicts itself.
+    """
+    for doubt in tensor_doubts(tensor):
+        raise DumpError(tensor.source.path, doubt)
+    return tensor.codes()
 
 
 def with_doubts(row: Row, pair: PairingResult) -> Row:

@@ -21,7 +21,7 @@ from opdiff.core.errors import DumpError
 from opdiff.core.tensor import Slot
 from opdiff.read.directory import TAKEN_FOLDER
 from opdiff.read.reduced import parse_stats, read_reduced
-from opdiff.sample.container import encode_tensor
+from opdiff.sample.container import EncodedDump, EncodedTensor, encode_tensor, standard_dump
 from opdiff.sample.graph_mode import ge_dump, write_graph_sample
 from opdiff.sample.names import DumpName
 from opdiff.workflows.reduce import work
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 VALUES = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
 GE = "Add.Add.1.6.1706596911000001"
 TEXT = "dynamo_original_graph_1_rank_0_pid_1_ts_2.txt"
+LONGER = EncodedTensor(dtypes.INT8, (1024,), "ND", bytes(2048))
 FX = "add-aten.add.Tensor.OUTPUT.0.20240130064151000001.npy"
 
 
@@ -79,6 +80,7 @@ def found_in(folder: Path) -> list[ReducibleFile]:
     [
         pytest.param(lambda raw: raw + bytes(4), "but the file has", id="bytes that no tensor describes"),
         pytest.param(lambda raw: with_header_field(raw, b"\x50\x07"), "unknown number 10", id="unknown field"),
+        pytest.param(lambda _: standard_dump(EncodedDump(outputs=(LONGER,))), "no alignment", id="longer data"),
     ],
 )
 def test_a_doubtful_file_is_left_alone(

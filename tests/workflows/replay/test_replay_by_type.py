@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import erf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from dump_files import dump
 from onnx_models import model, node, plain_run, value, weight
 from opdiff.core.reasons import because
 from opdiff.workflows.replay.types import BUILDERS
-from typed_operators import Array, Case, half, onnx_result, replay_case
+from typed_operators import Array, Case, encoded, half, onnx_result, replay_again, replay_case
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -357,6 +359,16 @@ INTEGERS = np.arange(6, dtype=np.int32).reshape(2, 3)
 def test_parameters_are_never_taken_from_data(tmp_path: Path, case: Case, parameter: str) -> None:
     found = replay_case(tmp_path, case, case.outputs)
     assert str(found.reason).endswith(f": {parameter} is not known")
+
+
+def test_operators_are_not_judged_by_doubtful_inputs(tmp_path: Path) -> None:
+    assert replay_case(tmp_path, Case("Sub", [X, Y], []), [X + Y]).verdict == "guilty"
+    (path,) = (tmp_path / "npu").iterdir()
+    first = encoded(X, "ND")
+    longer = replace(first, payload=first.payload + bytes(1024))
+    path.write_bytes(dump(encoded(X + Y, "ND"), inputs=(longer, encoded(Y, "ND"))))
+    found = replay_again(tmp_path)
+    assert (found.verdict, "no alignment" in str(found.reason)) == ("not replayable", True)
 
 
 def test_numbers_that_are_no_axis_of_the_output_are_not_used(tmp_path: Path) -> None:

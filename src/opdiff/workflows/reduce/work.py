@@ -19,6 +19,7 @@ from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.reduced import MEMBER, SCHEMA, SLOT_NAMES, VERSION, read_reduced
+from opdiff.workflows.agreement import tensor_doubts
 from opdiff.workflows.convert.byte_copy import npy_header
 from opdiff.workflows.reduce.plan import is_open_for_writing, stamp_of
 from opdiff.workflows.reduce.taken import locked, put_back, take
@@ -126,13 +127,15 @@ def _measure(file: ReducibleFile, path: str, requested: Collection[str]) -> File
 
 
 def _require_complete(dump: OpDump, file: ReducibleFile) -> None:
-    """Check that there are tensors, as many bytes as they need, and no signs of damage."""
+    """Check that there are tensors, as many bytes as they need, no signs of damage, and no contradiction."""
     if dump.anomalies:
         raise DumpError(file.path, dump.anomalies[0])
     tensors = dump.inputs + dump.outputs
     if not tensors:
         raise DumpError(file.path, because("workflows.no_tensor"))
     for tensor in tensors:
+        for doubt in tensor_doubts(tensor):
+            raise DumpError(file.path, doubt)
         needed = tensor.spec.dtype.nbytes(tensor.spec.count)
         if needed > tensor.source.nbytes:
             stored = tensor.source.nbytes

@@ -16,6 +16,7 @@ from opdiff.core.reasons import because
 from opdiff.core.tensor import Declared, Slot, TensorKey, TensorSpec, file_safe_name
 from opdiff.pair.by_rules import trace
 from opdiff.pair.groups import NOT_RUN_TYPES
+from opdiff.workflows.agreement import trusted_codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,7 +57,7 @@ class DumpedValue(Struct, frozen=True):
         """Return the numbers in the shape and element type of the original tensor.
 
         Raises:
-            DumpError, ElementError: the tensor cannot be read.
+            DumpError, ElementError: the tensor cannot be read, or contradicts itself.
             LayoutError: the value cannot be brought to this shape.
         """
         numbers = self.numbers(kind.shape)
@@ -64,8 +65,13 @@ class DumpedValue(Struct, frozen=True):
         return elements.encode(numbers, dtype) if not dtype.is_native else numbers.astype(dtype.storage)
 
     def numbers(self, shape: Shape | None) -> AnyArray:
-        """Return the numbers in a shape of the original layout; in their own logical shape if none is given."""
-        spec, codes = self.tensor.spec, self.tensor.codes()
+        """Return the numbers in a shape of the original layout; in their own logical shape if none is given.
+
+        Raises:
+            DumpError, ElementError: the tensor cannot be read, or contradicts itself.
+            LayoutError: the value cannot be brought to this shape.
+        """
+        spec, codes = self.tensor.spec, trusted_codes(self.tensor)
         if shape is None:
             layout = self.declared.layout or "ND"
             return elements.decode(convert(codes, spec, layout).codes, spec.dtype)

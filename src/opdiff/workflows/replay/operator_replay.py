@@ -18,6 +18,7 @@ from opdiff.core.replay import Replay, ReplayedInput, ReplayedOutput, ReplayVerd
 from opdiff.core.tensor import TensorSpec, coordinates
 from opdiff.judge.limits import coarser
 from opdiff.pair.by_rules import FORWARDING_TYPES
+from opdiff.workflows.agreement import trusted_codes
 from opdiff.workflows.golden.runtime import FedInput, Runner
 from opdiff.workflows.replay.causes import find_cause
 from opdiff.workflows.replay.encoded_model import Subgraph, find_subgraph
@@ -264,7 +265,7 @@ class OperatorReplay(Struct, frozen=True):
         spec = value.tensor.spec
         kind = self.context.types[value.original]
         form = TensorSpec(kind.dtype, replayed.shape, "ND")
-        pair = align_codes((spec, form), (value.tensor.codes(), replayed), value.declared)
+        pair = align_codes((spec, form), (trusted_codes(value.tensor), replayed), value.declared)
         target = elements.decode(pair.target, spec.dtype)
         numbers = elements.decode(pair.golden, kind.dtype)
         return as_device(target, spec.dtype).reshape(pair.shape), numbers.reshape(pair.shape)

@@ -21,6 +21,7 @@ from opdiff.core.graph import parse_input
 from opdiff.core.reasons import Reason, because
 from opdiff.core.replay import Arithmetic, Replay, ReplayVerdict
 from opdiff.core.tensor import Declared, Slot, TensorKey
+from opdiff.workflows.agreement import trusted_codes
 from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.golden.onnx_model import InputSpec
 from opdiff.workflows.golden.original import OriginalModel
@@ -273,7 +274,7 @@ def _logical(operator: RuleOp, key: TensorKey, tensor: Tensor, name: str) -> tup
         spec = replace(spec, origin_shape=described.shape if described is not None else ())
     layout = _layout(operator, spec.layout, len(spec.origin_shape or spec.shape))
     value = DumpedValue(key, replace(tensor, spec=spec), name, Declared(layout, spec.origin_shape))
-    codes: AnyArray = tensor.codes()
+    codes = trusted_codes(tensor)
     return value, convert(codes, spec, layout).codes.shape
 
 
