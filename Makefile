@@ -122,6 +122,7 @@ screenshots: $(STAMPS)/test $(STAMPS)/browser
 attack: $(STAMPS)/test
 	PYTHONPATH=tests $(BIN)/python -m attack.run --seconds $(SECONDS)
 	PYTHONPATH=tests $(BIN)/python -m attack.flips
+	PYTHONPATH=tests $(BIN)/python -m attack.signals
 
 fuzz: $(STAMPS)/test $(STAMPS)/fuzz
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
