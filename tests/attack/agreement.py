@@ -6,18 +6,19 @@ The runs are right, so that every number that changes and every operator that is
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import OpdiffError
 from opdiff.report.offline_table import reservations
 from opdiff.workflows.compare.inputs import ComparisonProblem
 from opdiff.workflows.compare.pipeline import compare
+from opdiff.workflows.compare.saved import load_saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
-    from opdiff.core.comparison import Row
+    from opdiff.core.comparison import Comparison, Row
     from opdiff.workflows.compare.options import CompareOptions
 
     Key = tuple[str, str]
@@ -46,21 +47,30 @@ class Flip(NamedTuple):
     verdict: str
 
 
-def answer(options: CompareOptions) -> Answer | None:
-    """Compare in this process; `None` if the inputs are refused."""
+def answer(run: CompareOptions | Path) -> Answer | None:
+    """Compare in this process, or load a saved comparison; `None` if the inputs are refused."""
     try:
-        (result,) = compare(options, lambda _done, _total: None)
+        comparison = load_saved([str(run)]) if isinstance(run, Path) else compared(run)
     except OpdiffError:
         return None
-    if isinstance(result, ComparisonProblem):
+    if comparison is None:
         return None
-    comparison = result.comparison
     judgement = comparison.judgement
-    if judgement.defects or result.defects:
-        raise AssertionError((*judgement.defects, *result.defects))
+    if judgement.defects:
+        raise AssertionError(judgement.defects)
     named = {finding.operator for finding in judgement.findings} | {judgement.first_bad, *judgement.candidates} - {""}
     words = frozenset(map(str, (*comparison.notes, *comparison.warnings)))
     return Answer(dict(map(_facts, comparison.rows)), frozenset(named), words)
+
+
+def compared(options: CompareOptions) -> Comparison | None:
+    """Compare in this process; `None` if the inputs are refused."""
+    (result,) = compare(options, lambda _done, _total: None)
+    if isinstance(result, ComparisonProblem):
+        return None
+    if result.defects:
+        raise AssertionError(result.defects)
+    return result.comparison
 
 
 def _facts(row: Row) -> tuple[Key, tuple[str, bool]]:
@@ -89,10 +99,10 @@ def verdict_of(before: Answer, after: Answer | None) -> str:
     return "explained" if changed or new_words else "unchanged"
 
 
-def flip_bits(path: Path, places: Iterable[tuple[int, int]], options: CompareOptions) -> Iterator[Flip]:
-    """Flip one bit at a time (offset, bit) and compare; the file is restored."""
+def flip_bits(path: Path, places: Iterable[tuple[int, int]], run: CompareOptions | Path) -> Iterator[Flip]:
+    """Flip one bit at a time (offset, bit) and compare or load; the file is restored."""
     content = path.read_bytes()
-    before = answer(options)
+    before = answer(run)
     if before is None:
         raise AssertionError(f"{path}: the clean run is refused")
     try:
@@ -100,7 +110,7 @@ def flip_bits(path: Path, places: Iterable[tuple[int, int]], options: CompareOpt
             flipped = bytearray(content)
             flipped[offset] ^= 1 << bit
             path.write_bytes(flipped)
-            yield Flip(path, offset, bit, verdict_of(before, answer(options)))
+            yield Flip(path, offset, bit, verdict_of(before, answer(run)))
     finally:
         path.write_bytes(content)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from google.protobuf import text_format
 
-from attack.agreement import count, flip_bits, places_in
+from attack.agreement import compared, count, flip_bits, places_in
 from attack.networks import (
     CONTAINERS,
     golden_files,
@@ -35,6 +35,7 @@ from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.filename import GOLDEN_MANIFEST
 from opdiff.read.rules.model_schema import ENUMS
+from opdiff.report.saved_json import save
 from opdiff.workflows.compare.options import CompareOptions
 
 if TYPE_CHECKING:
@@ -56,14 +57,14 @@ class Kind(NamedTuple):
     """A kind of file.
 
     Attributes:
-        write: writes a right run to a folder, and returns the options of its comparison.
+        write: writes a right run to a folder, and returns the options of its comparison, or the saved one.
         files: pattern of the files whose bits are flipped.
         places: offsets and bits of a file.
         unseen: offsets and bits that nothing contradicts, so that a comparison cannot find them.
         is_held: whether the rule holds for the kind; otherwise violations are counted only.
     """
 
-    write: Callable[[Path], CompareOptions]
+    write: Callable[[Path], CompareOptions | Path]
     files: str
     places: Callable[[Path], Places]
     unseen: frozenset[tuple[int, int]] = frozenset()
@@ -179,6 +180,13 @@ def _statistics(folder: Path) -> CompareOptions:
     return options
 
 
+def _saved(folder: Path) -> Path:
+    comparison = compared(_offline(folder))
+    assert comparison is not None
+    save(comparison, str(folder / "saved.json"))
+    return folder / "saved.json"
+
+
 def _standard_header(path: Path) -> Places:
     with path.open("rb") as file:
         return list(places_in(8 + int.from_bytes(file.read(8), "little")))
@@ -224,6 +232,7 @@ KINDS: dict[str, Kind] = {
     "om": Kind(_offline_model, "net.om", _all),
     "graph text as rules": Kind(_graph_text_rules, "ge_proto*", _all),
     "limits": Kind(_limits, "opdiff.toml", _all),
+    "saved form": Kind(_saved, "saved.json", _all),
     "golden manifest": Kind(_manifest, f"golden/{GOLDEN_MANIFEST}", _all),
     "graph mode, standard": Kind(_graph, "ge/**/*.6.*", _standard_header),
     "graph mode, npy": Kind(_graph, "fx/**/*.npy", _npy_header, _BYTE_ORDER),
@@ -236,7 +245,7 @@ KINDS: dict[str, Kind] = {
 def run_kind(kind: Kind, folder: Path, sample: int = 0, seed: int = 0) -> list[Flip]:
     """Flip all bits of a kind, or a random sample of them."""
     folder.mkdir(parents=True, exist_ok=True)
-    options = kind.write(folder)
+    run = kind.write(folder)
     places = [
         (path, place) for path in sorted(folder.glob(kind.files)) if path.is_file() for place in kind.places(path)
     ]
@@ -245,7 +254,7 @@ def run_kind(kind: Kind, folder: Path, sample: int = 0, seed: int = 0) -> list[F
     chosen: dict[Path, Places] = {}
     for path, place in places:
         chosen.setdefault(path, []).append(place)
-    return [flip for path, some in chosen.items() for flip in flip_bits(path, some, options)]
+    return [flip for path, some in chosen.items() for flip in flip_bits(path, some, run)]
 
 
 def violations(kind: Kind, flips: Iterable[Flip]) -> list[Flip]:

@@ -1,7 +1,8 @@
 """Signals at random moments of whole programs: `make attack`, or `python -m attack.signals [--tries N] [--seed N]`.
 
 SIGINT and SIGTERM end a command with 130 and 143, without a traceback or half files, unless it has ended before. What
-Python does with a signal before the first line of opdiff is counted apart.
+Python does with a signal before the first line of opdiff is counted apart. So is a SIGTERM that ends the process when
+its work is done; a shell calls that 143, too.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _MAX_SECONDS = 600
 # The installed program, which first makes a file.
 _PROGRAM = """
 import os, sys
-os.close(os.open(sys.argv.pop(1), os.O_CREAT))
 from opdiff.__main__ import program
+os.close(os.open(sys.argv.pop(1), os.O_CREAT))
 sys.exit(program())
 """
 _COMMANDS = (
@@ -61,6 +62,8 @@ class Trials:
             return "before the first line of opdiff", ""
         if code == 0:
             return f"{name}: had ended before", ""
+        if sent == signal.SIGTERM and code == -sent and not err:
+            return f"{name}: after its work", ""
         is_right = code == 128 + sent and "Traceback" not in err
         return f"{name}: {code}", "" if is_right else err[-2000:] or "no sentence"
 
@@ -93,6 +96,8 @@ def main() -> int:
     parser.add_argument("--tries", type=int, default=1000, help="number of signals; default: 1000")
     parser.add_argument("--seed", type=int, help="seed of the first trial; default: random")
     args = parser.parse_args()
+    # Shells let programs in the background ignore it, and those that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     first = random.randrange(1 << 40) if args.seed is None else args.seed
     findings = 0
     ends: Counter[str] = Counter()

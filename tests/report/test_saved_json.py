@@ -95,8 +95,19 @@ def test_a_row_takes_few_bytes(tmp_path: Path) -> None:
 
 
 def document(tmp_path: Path) -> Any:
+    """Return a document to change, without its checksum."""
     save(comparison(measured()), str(tmp_path / "saved.json"))
-    return json.loads((tmp_path / "saved.json").read_text())
+    content = json.loads((tmp_path / "saved.json").read_text())
+    del content["checksum"]
+    return content
+
+
+def test_changed_files_are_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "saved.json"
+    save(comparison(measured()), str(path))
+    path.write_text(path.read_text().replace('"npu"', '"cpu"', 1))
+    with pytest.raises(InputError, match="was changed or damaged after it was saved"):
+        load(str(path))
 
 
 def base64(data: bytes) -> str:

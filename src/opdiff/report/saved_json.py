@@ -6,6 +6,8 @@ the English sentence as `text`. NaN and infinities are written as in Python: `Na
 
 `graphs` and `rows` are the large parts, and packed by `columns` in base64: `rows` has a string for some thousand rows
 with their verdicts, each on a line. `pictures` are packed as MessagePack, deflated, in base64.
+
+`checksum` is the CRC-32 of the bytes before it; what follows has checksums of zlib.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 SCHEMA, VERSION = "opdiff.comparison", 3
+# Strings cannot contain it, because their quotation marks are escaped.
+_CHECKSUM = re.compile(rb', "checksum": (\d{1,10}), "rows": \[')
 _MAX_HEAD_BYTES = 400
 _MAX_FILES_NBYTES = 1 << 22
 _MAX_NBYTES = 4 << 30
@@ -75,7 +79,8 @@ def save(
     head = {"schema": SCHEMA, "version": VERSION, "files": files} | fields
     encode = json.JSONEncoder(default=_to_json, check_circular=False).encode
     with open_atomic(path) as file:
-        file.write(f'{encode(head)[:-1]}, "rows": ['.encode())
+        text = encode(head)[:-1].encode()
+        file.write(b'%b, "checksum": %d, "rows": [' % (text, zlib.crc32(text)))
         if packed_rows:
             with open(packed_rows, "rb") as rows:
                 copy_bytes(rows, file)
@@ -156,11 +161,14 @@ def read_document(path: str, schema: str, version: int) -> dict[str, Any]:
     """Read a JSON file of this schema and version.
 
     Raises:
-        InputError: the file has another schema or version, or is not JSON.
+        InputError: the file has another schema or version, is not JSON, or was changed.
         OSError: the file cannot be read.
     """
     _require_end(path)
     data = read_input(path, _MAX_NBYTES)
+    checksum = _CHECKSUM.search(data)
+    if checksum is not None and int(checksum[1]) != zlib.crc32(memoryview(data)[: checksum.start()]):
+        raise InputError(path, because("report.saved_changed"))
     try:
         document = json.loads(data, object_hook=_reason_from_json)
     except (ValueError, RecursionError) as error:
