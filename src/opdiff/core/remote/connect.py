@@ -25,9 +25,10 @@ Result = TypeVar("Result")
 _TIMEOUT_S = 30
 _SFTP = ("sftp", "ssh")
 _S3 = ("s3", "s3a")
+_WEB = ("http", "https")
 _HOST = "host"
 # Schemes whose libraries share one connection pool between threads.
-_STATELESS = (_HOST, *_S3, "gs", "gcs", "az", "abfs", "http", "https")
+_STATELESS = (_HOST, *_S3, "gs", "gcs", "az", "abfs", *_WEB)
 # Schemes of files on this machine, whose links would not be checked.
 _LOCAL = ("file", "local")
 _MAX_LOGINS, _MAX_STATELESS_REQUESTS = 4, 16
@@ -115,6 +116,10 @@ def _connect_other(origin: str, scheme: str) -> Connection:
     if scheme in _S3:
         timeouts = {"connect_timeout": _TIMEOUT_S, "read_timeout": _TIMEOUT_S}
         options["config_kwargs"] = {**timeouts, "retries": {"total_max_attempts": 1}}
+    if scheme in _WEB:
+        from opdiff.core.remote.redirects import refuse_other_hosts
+
+        options["client_kwargs"] = {"trace_configs": [refuse_other_hosts()]}
     files, _ = url_to_fs(_with_password(origin), **options)
     if scheme in _S3:
         files.retries = 1  # requests are repeated by `retries`

@@ -29,7 +29,7 @@ _PERMANENT = frozenset(
     {
         "FileNotFoundError", "PermissionError", "IsADirectoryError", "NotADirectoryError",
         "AuthenticationException", "PasswordRequiredException", "BadHostKeyException", "UnknownHostKey", "gaierror",
-        "NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "ParamValidationError",
+        "RedirectError", "NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "ParamValidationError",
     }
 )  # fmt: skip
 
@@ -43,6 +43,10 @@ _NUMBERS = {
 
 class RemoteError(OSError):
     """A request that failed for good; `strerror` has no passwords."""
+
+
+class RedirectError(OSError):
+    """A server redirected a request to another host."""
 
 
 class RetryPolicy(Struct, frozen=True):
@@ -97,7 +101,8 @@ def with_retries(
     while True:
         try:
             return request()
-        except expected_errors() as error:
+        except expected_errors() as failure:
+            error = _refused_redirect(failure) or failure
             attempt += 1
             if is_permanent(error):
                 raise to_os_error(error, url, attempt) from error
@@ -105,3 +110,11 @@ def with_retries(
             if attempt >= policy.attempts:
                 raise to_os_error(error, url, attempt) from error
         time.sleep(policy.delay_s(attempt - 1))
+
+
+def _refused_redirect(error: BaseException) -> RedirectError | None:
+    """Return the refused redirect behind an error, which fsspec may report as a missing file."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, RedirectError):
+        found = found.__cause__
+    return found
