@@ -40,20 +40,21 @@ def name_in_errors(path: str, draft: str) -> Iterator[None]:
 def open_atomic(path: str) -> Iterator[IO[bytes]]:
     """Open a temporary binary file in the same folder, and rename it to `path` at the end.
 
-    A failure or an interrupt leaves an existing file unchanged. A symbolic link is replaced, not followed.
+    A failure or an interrupt leaves an existing file unchanged. A symbolic link is replaced, not followed. A draft that
+    cannot be removed is removed by a later run.
     """
     folder, name = os.path.split(path)
     # Unique for thread and file, and short, because `name` may have the maximum length.
     draft = os.path.join(folder, f".{os.getpid()}.{get_native_id()}.{hash(name) & 0xFFFF_FFFF:08x}.part")
     with name_in_errors(path, draft):
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             os.unlink(draft)
         try:
             with open(draft, "xb", buffering=_BUFFER_NBYTES) as file:
                 yield file
             os.replace(draft, path)
         except BaseException:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 os.unlink(draft)
             raise
 
@@ -208,11 +209,11 @@ def fill_folder(path: str) -> Iterator[str]:
 
 
 def _remove(path: str) -> None:
-    """Remove a file, or a folder with all that is in it; nothing if there is neither."""
+    """Remove a file, or a folder with all that is in it, if that is possible; a later run removes what is left."""
     if os.path.isdir(path) and not os.path.islink(path):
         import shutil
 
         shutil.rmtree(path, ignore_errors=True)
     else:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             os.unlink(path)

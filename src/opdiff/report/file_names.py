@@ -54,13 +54,17 @@ def write_new(folder: str, name: str, write: Callable[[str], None]) -> str:
     stem = name.removesuffix(ending)
     try:
         with name_in_errors(os.path.join(folder, name), draft):
+            # One that is left may be a finished file by another name.
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
             write(draft)
         for number in count():
             path = os.path.join(folder, f"{stem}_{number}{ending}" if number else name)
             if _rename_new(draft, path):
                 return path
     finally:
-        with suppress(FileNotFoundError):
+        # What cannot be removed is removed by a later run.
+        with suppress(OSError):
             os.unlink(draft)
     raise AssertionError("numbers do not end")
 
