@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
+from io import BytesIO
 from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from opdiff.core.atomic_file import name_in_errors
 from opdiff.core.formatting import escape_controls
 from opdiff.core.judgement import LEVELS, Colour, Level
 from opdiff.core.reasons import render, render_all
@@ -15,7 +18,7 @@ from opdiff.report.summary_text import first_bad_operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any, Self
+    from typing import Any
 
     from opdiff.core.comparison import Comparison
     from opdiff.report.table import Table
@@ -50,7 +53,7 @@ def write_workbook(comparison: Comparison, path: str) -> None:
     parts = iter_flat_tables(comparison)
     first = next(parts)
     rows = (cells for table in chain((first,), parts) for cells in zip(*table.values(), strict=True))
-    with _Book(path) as book:
+    with _open_book(path) as book:
         book.add_summary(_summary(comparison))
         book.add_rows(tuple(first), ((str(cells[0]), cells) for cells in rows), len(comparison.rows), _WIDTHS)
 
@@ -58,7 +61,7 @@ def write_workbook(comparison: Comparison, path: str) -> None:
 def write_table_workbook(table: Table, path: str) -> None:
     """Write one table of graph mode, coloured by its documented results."""
     colours = (str(judged.result.colour) if judged.result else "" for judged in table.rows)
-    with _Book(path) as book:
+    with _open_book(path) as book:
         book.add_rows(table.header(), zip(colours, table.cells(), strict=True))
 
 
@@ -78,25 +81,42 @@ def _summary(comparison: Comparison) -> Iterator[tuple[str, object]]:
         yield from (("", render(remedy)) for remedy in finding.remedies)
 
 
-class _Book:
-    """A workbook to be written in a `with` statement."""
+@contextmanager
+def _open_book(path: str) -> Iterator[_Book]:
+    """Open a workbook, and write it at the end.
 
-    def __init__(self, path: str) -> None:
+    The package leaves its temporary files after an error, so they have a folder; and it tries once more to write what a
+    full disk did not take, so it packs them in memory.
+    """
+    from tempfile import TemporaryDirectory
+
+    from xlsxwriter.exceptions import FileCreateError
+
+    packed = BytesIO()
+    with TemporaryDirectory(prefix="opdiff-", ignore_cleanup_errors=True) as folder, name_in_errors(folder, folder):
+        book = _Book(packed, folder)
+        yield book
+        try:
+            book.close()
+        except FileCreateError as error:
+            raise error.args[0] from None
+    with open(path, "wb") as file:
+        file.write(packed.getbuffer())
+
+
+class _Book:
+    """A workbook."""
+
+    def __init__(self, packed: BytesIO, folder: str) -> None:
         import xlsxwriter
 
-        # The package opens the file only at the end; errors would then be of its own type, and leave temporary files.
-        with open(path, "wb"):
-            pass
-        self._book: Any = xlsxwriter.Workbook(path, _SAFE_OPTIONS)
+        self._book: Any = xlsxwriter.Workbook(packed, {**_SAFE_OPTIONS, "tmpdir": folder})
         self._bold = self._book.add_format({"bold": True})
         self._fills = {name: self._book.add_format({"bg_color": fill}) for name, fill in _FILLS.items()}
 
-    def __enter__(self) -> Self:
-        self._book.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._book.__exit__(*error)
+    def close(self) -> None:
+        """Pack all sheets."""
+        self._book.close()
 
     def add_summary(self, lines: Iterable[tuple[str, object]]) -> None:
         sheet = self._book.add_worksheet("Summary")
