@@ -6,6 +6,7 @@ The module of a command is imported when the command is chosen, and imports nump
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from contextvars import copy_context
 from typing import TYPE_CHECKING
@@ -39,6 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         prepare_streams()
         # The choices of language and colour end with the command.
         return copy_context().run(_run, sys.argv[1:] if argv is None else argv)
+    except MemoryError:
+        # There is not even enough to look up a sentence.
+        os.write(2, b"opdiff: there is not enough memory\n")
+        return ExitCode.UNUSABLE_INPUT
     finally:
         if collects_garbage:
             gc.enable()

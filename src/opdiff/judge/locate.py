@@ -294,6 +294,8 @@ def result_or_defect(work: Callable[[], Result], defects: list[str]) -> Result |
     """Return the result of `work`, or the reason why there is none; the traceback is appended to `defects`."""
     try:
         return work()
+    except MemoryError:
+        return because("measure.no_memory")
     except Exception as error:  # noqa: BLE001  an unexpected error is shown as a defect
         from traceback import format_exc
 

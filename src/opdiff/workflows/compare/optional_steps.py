@@ -42,6 +42,8 @@ class OptionalSteps:
         except OSError as error:
             self.has_lost_file = True
             problem = quoted(str(error))
+        except MemoryError:
+            problem = because("measure.no_memory")
         except Exception as error:  # noqa: BLE001  the numbers are complete; an unexpected error is shown as a defect
             self.defects.append(format_exc())
             problem = because("compare.defect", error=repr(error))
