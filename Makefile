@@ -30,7 +30,7 @@ debian = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 # Machines that wheels are built for.
 MACHINES := x86_64 aarch64
 
-.PHONY: demo test check conformance real lint wheels test-wheels test-newest bench faults deceptions attack fuzz sanitize cross web screenshots docs clean
+.PHONY: demo test check conformance real lint wheels test-wheels test-newest bench faults deceptions attack system-faults fuzz sanitize cross web screenshots docs clean
 
 demo: $(STAMPS)/demo
 	$(BIN)/opdiff demo opdiff-demo --force
@@ -123,6 +123,10 @@ attack: $(STAMPS)/test
 	PYTHONPATH=tests $(BIN)/python -m attack.run --seconds $(SECONDS)
 	PYTHONPATH=tests $(BIN)/python -m attack.flips
 	PYTHONPATH=tests $(BIN)/python -m attack.signals
+
+# Every command, with the n-th call of each kind failing, for every n. Needs a C compiler.
+system-faults: $(STAMPS)/test
+	PYTHONPATH=tests $(BIN)/python -m system_faults.run
 
 fuzz: $(STAMPS)/test $(STAMPS)/fuzz
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)

@@ -55,12 +55,20 @@ def import_commands() -> None:
                 import_module(found.name)
 
 
-def run_forked(arguments: Sequence[str], folder: Path, disturbance: Disturbance | None = None) -> Outcome:
-    """Run a command of opdiff in a process of its own, whose streams go to files of `folder`."""
+def run_forked(
+    arguments: Sequence[str],
+    folder: Path,
+    disturbance: Disturbance | None = None,
+    prepare: Callable[[], object] | None = None,
+) -> Outcome:
+    """Run a command of opdiff in a process of its own, whose streams go to files of `folder`.
+
+    `prepare` is called in that process, right before the command.
+    """
     start = time.monotonic()
     process = os.fork()
     if not process:
-        _run_child(arguments, folder)
+        _run_child(arguments, folder, prepare)
     status, usage = _wait(process, start, disturbance)
     hung = time.monotonic() - start > _MAX_WALL_S
     out, err = ((folder / name).read_text(errors="replace") for name in ("out.txt", "err.txt"))
@@ -68,7 +76,7 @@ def run_forked(arguments: Sequence[str], folder: Path, disturbance: Disturbance 
     return Outcome(code, out, err, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, hung)
 
 
-def _run_child(arguments: Sequence[str], folder: Path) -> None:
+def _run_child(arguments: Sequence[str], folder: Path, prepare: Callable[[], object] | None) -> None:
     """Run the command and end the process; never returns."""
     code = 99
     try:
@@ -79,6 +87,8 @@ def _run_child(arguments: Sequence[str], folder: Path) -> None:
             os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
         os.chdir(folder)
         sys.argv = ["opdiff", *arguments]
+        if prepare is not None:
+            prepare()
         code = main()
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 98
