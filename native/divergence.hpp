@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "prefetch.hpp"
 #include "kernel.hpp"
@@ -21,27 +22,29 @@ namespace opdiff {
 namespace {
 
 // Largest |t| for which the series is used.
-constexpr float kMaxSeriesRatio = 0.25f;
+constexpr double kMaxSeriesRatio = 0.25;
 
 // Elements summed in single precision at a time: 16 terms per lane of a vector.
 constexpr int kChunk = 16 * kFloats;
 
 // (1 + t)·ln(1 + t) - t = t²·Σ (-t)^k / ((k + 1)·(k + 2))
-template <int Terms> float entropy_series(float t) {
-    float sum = 0;
+template <int Terms, typename Real> Real entropy_series(Real t) {
+    Real sum = 0;
     for (int k = Terms - 1; k >= 0; --k)
-        sum = sum * -t + 1.0f / static_cast<float>((k + 1) * (k + 2));
+        sum = sum * -t + Real{1} / static_cast<Real>((k + 1) * (k + 2));
     return t * t * sum;
 }
 
-template <int Terms> double add_series(const float *ratios, const float *q, int n, const PrefetchStream &ahead) {
+template <int Terms, typename Real>
+double add_series(const Real *ratios, const Real *q, int n, const PrefetchStream &ahead) {
+    constexpr Real kMost = static_cast<Real>(kMaxSeriesRatio);
     double sum = 0;
     for (int start = 0; start < n; start += kChunk) {
-        float part = 0;
+        Real part = 0;
         prefetch(ahead, start, kChunk);
 #pragma omp simd reduction(+ : part)
         for (int i = start; i < std::min(start + kChunk, n); ++i)
-            part += std::fabs(ratios[i]) < kMaxSeriesRatio ? q[i] * entropy_series<Terms>(ratios[i]) : 0.0f;
+            part += std::fabs(ratios[i]) < kMost ? q[i] * entropy_series<Terms>(ratios[i]) : Real{0};
         sum += static_cast<double>(part);
     }
     return sum;
@@ -49,16 +52,17 @@ template <int Terms> double add_series(const float *ratios, const float *q, int 
 
 // Terms with |t| of at least kMaxSeriesRatio, one by one.
 template <typename Real>
-double add_exact_terms(const Real *x, const Real *y, const float *ratios, int n, const KlScale &scale) {
+double add_exact_terms(const Real *x, const Real *y, const Real *ratios, int n, const KlScale &scale) {
+    constexpr Real kMost = static_cast<Real>(kMaxSeriesRatio);
     double sum = 0;
     for (int start = 0; start < n; start += kChunk) {
         const int end = std::min(start + kChunk, n);
-        float most = 0;
+        Real most = 0;
 #pragma omp simd reduction(max : most)
         for (int i = start; i < end; ++i)
             most = std::fabs(ratios[i]) > most ? std::fabs(ratios[i]) : most;
-        for (int i = start; i < end && most >= kMaxSeriesRatio; ++i) {
-            if (std::fabs(ratios[i]) < kMaxSeriesRatio)
+        for (int i = start; i < end && most >= kMost; ++i) {
+            if (std::fabs(ratios[i]) < kMost)
                 continue;
             const KlSide &a = scale.target, &b = scale.golden;
             const double p = std::max((static_cast<double>(x[i]) - a.low) * a.factor, a.floor);
@@ -72,7 +76,7 @@ double add_exact_terms(const Real *x, const Real *y, const float *ratios, int n,
 template <typename Real>
 void add_divergence(const Real *x, const Real *y, int n, const KlScale &scale, const PrefetchStreams &ahead,
                     KlSums &sums) {
-    alignas(64) float ratios[kBlock], likelihoods[kBlock];
+    alignas(64) Real ratios[kBlock], likelihoods[kBlock];
     const Real x_low = static_cast<Real>(scale.target.low), y_low = static_cast<Real>(scale.golden.low);
     const Real x_factor = static_cast<Real>(scale.target.factor), y_factor = static_cast<Real>(scale.golden.factor);
     const Real x_floor = static_cast<Real>(scale.target.floor), y_floor = static_cast<Real>(scale.golden.floor);
@@ -80,7 +84,7 @@ void add_divergence(const Real *x, const Real *y, int n, const KlScale &scale, c
     const Real factors = static_cast<Real>(scale.target.factor - scale.golden.factor);
     const Real x_limit = scale.similar_ranges ? x_floor : std::numeric_limits<Real>::infinity();
     double raised_p = 0, raised_q = 0;
-    float most = 0;
+    Real most = 0;
     for (int start = 0; start < n; start += kChunk) {
         Real part_p = 0, part_q = 0;
         prefetch(ahead.x, start, kChunk);
@@ -93,23 +97,25 @@ void add_divergence(const Real *x, const Real *y, int n, const KlScale &scale, c
             const Real difference = ((p_found < x_limit) | (q_found < y_floor)) ? p - q : apart;
             part_p += p - p_found;
             part_q += q - q_found;
-            const float ratio = static_cast<float>(difference / q), size = std::fabs(ratio);
+            const Real ratio = difference / q, size = std::fabs(ratio);
             most = size > most ? size : most;
             ratios[i] = ratio;
-            likelihoods[i] = static_cast<float>(q);
+            likelihoods[i] = q;
         }
         raised_p += static_cast<double>(part_p);
         raised_q += static_cast<double>(part_q);
     }
     sums.p = raised_p;
     sums.q = raised_q;
-    if (most < 0x1p-6f)
-        sums.terms = add_series<4>(ratios, likelihoods, n, ahead.y);
-    else if (most < 0x1p-3f)
-        sums.terms = add_series<8>(ratios, likelihoods, n, ahead.y);
+    // What the series leaves out is below 2^-24 of it in single precision, and 2^-36 in double precision.
+    constexpr int kTerms = std::is_same_v<Real, float> ? 4 : 6;
+    if (most < static_cast<Real>(0x1p-6))
+        sums.terms = add_series<kTerms>(ratios, likelihoods, n, ahead.y);
+    else if (most < static_cast<Real>(0x1p-3))
+        sums.terms = add_series<2 * kTerms>(ratios, likelihoods, n, ahead.y);
     else
-        sums.terms = add_series<12>(ratios, likelihoods, n, ahead.y);
-    if (most >= kMaxSeriesRatio)
+        sums.terms = add_series<3 * kTerms>(ratios, likelihoods, n, ahead.y);
+    if (most >= static_cast<Real>(kMaxSeriesRatio))
         sums.terms += add_exact_terms(x, y, ratios, n, scale);
 }
 

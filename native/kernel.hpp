@@ -14,8 +14,8 @@ constexpr int kPadding = 64;
 // Golden values up to this magnitude count as zero in relative errors.
 constexpr double kZeroThreshold = 2.220446049250313e-16;
 
-// Unit in the last place of a float type with `digits` fraction bits; 1 if `digits` is negative. `single`: errors are
-// ranked and counted in single precision, whatever precision they are summed in.
+// Unit in the last place of a float type with `digits` fraction bits; 1 if `digits` is negative. `single`: relative
+// errors and distances are ranked and counted in single precision, whatever precision they are summed in.
 struct UlpScale {
     int digits;
     int min_exponent;
@@ -27,7 +27,7 @@ struct Block {
     double xx, yy, xy, dd;
     double x, y, errors, error_sizes, relative;
     double min_x, max_x, min_y, max_y;
-    double worst, worst_relative, worst_ulps;
+    double worst, worst_relative, worst_ulps;  // in the precision in which the block was measured
     int64_t equal, zero_golden, over_1_permille, over_5_permille;
     int64_t relative_bins[OD_RELATIVE_BINS];
     int64_t ulp_bins[OD_ULP_BINS];

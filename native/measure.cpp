@@ -14,6 +14,17 @@ namespace {
 void pad(float *numbers, int n) { std::fill(numbers + n, numbers + ceil_div(n, kPadding) * kPadding, 0.0f); }
 void pad(double *, int) {}
 
+// Largest |x - y|, which single precision would round.
+double largest_error(const float *x, const float *y, int n) {
+    double worst = 0;
+#pragma omp simd reduction(max : worst)
+    for (int i = 0; i < n; ++i) {
+        const double size = std::fabs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
+        worst = size > worst ? size : worst;
+    }
+    return worst;
+}
+
 }  // namespace
 
 const unsigned char *Worker::fetch(const StridedView &view, int64_t start, int n, std::vector<unsigned char> &buffer) {
@@ -109,7 +120,7 @@ const Real *Worker::decode(const Side &side, const unsigned char *codes, int n, 
 }
 
 void Worker::first_pass(const Pair &pair, int64_t unit, Sums &sums) {
-    const bool in_float = pair.fits_float();
+    const bool in_float = pair.is_summed_in_float();
     for_each_block(pair, unit, [&](const EncodedBlock &codes, int n) {
         if (in_float)
             measure<float>(pair, codes, n, sums);
@@ -180,6 +191,9 @@ bool Worker::measure_finite(const Pair &pair, const Real *x, const Real *y, int 
         sums.worst.offer(found);
         sums.worst_ulps.offer(found);
     } else {
+        if constexpr (std::is_same_v<Real, float>)
+            if (block.worst > 0 && static_cast<float>(block.worst) >= static_cast<float>(sums.worst.value))
+                block.worst = largest_error(x, y, n);
         note(sums.worst, ErrorMeasure::kAbsolute, block.worst);
         note(sums.worst_ulps, ErrorMeasure::kUlps, block.worst_ulps);
     }
@@ -209,7 +223,7 @@ template <typename Real> int Worker::compact_finite(int64_t start, int n, const 
 // --- Second pass
 
 void Worker::second_pass(const Pair &pair, int64_t unit, SecondPass &second) {
-    const bool in_float = pair.fits_float() && !second.needs_double;
+    const bool in_float = pair.is_summed_in_float() && !second.needs_double;
     for_each_block(pair, unit, [&](const EncodedBlock &codes, int n) {
         if (in_float)
             measure_second<float>(pair, codes, n, second);

@@ -30,7 +30,7 @@ enum od_status {
     OD_CANNOT_READ,   /* detail: errno */
     OD_TOO_SHORT,     /* detail: the size of the file */
     OD_NO_MEMORY,
-    OD_BEYOND_RANGE   /* squares would overflow or underflow: use the reference */
+    OD_BEYOND_RANGE   /* doubles have too few digits, or squares leave their range: use the reference */
 };
 
 enum { OD_WITH_KL = 1, OD_FOR_GRAPHS = 2 };

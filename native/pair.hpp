@@ -11,6 +11,9 @@ namespace opdiff {
 // Elements that one thread measures at a time.
 constexpr int64_t kUnitElements = int64_t{1} << 20;
 
+// Tensors of up to so many elements are summed in double precision whatever their type: it costs them next to nothing.
+constexpr int64_t kSmallCount = int64_t{1} << 14;
+
 // One tensor in memory.
 struct Side {
     StridedView view;
@@ -35,6 +38,8 @@ struct Pair {
     bool has_second() const { return with_kl || for_graphs; }
     // Whether single precision represents every number of both sides.
     bool fits_float() const;
+    // Whether it is also precise enough for the sums: only the rounding errors of many numbers cancel.
+    bool is_summed_in_float() const { return count > kSmallCount && fits_float(); }
     bool has_wide_integers() const;
     // The tiled side, whose order of elements is followed; null if there is none.
     const StridedView *tiled_view() const;

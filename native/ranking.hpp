@@ -52,7 +52,7 @@ inline double relative_error(double size, double golden) {
     return std::fabs(golden) > kZeroThreshold ? size / std::fabs(golden) : 0;
 }
 
-// Errors are ranked and counted in single precision, unless they exceed its range.
+// Relative errors and distances are ranked and counted in single precision, unless they exceed its range.
 inline double ranked(float single, double number) {
     return single <= std::numeric_limits<float>::max() ? static_cast<double>(single) : number;
 }
@@ -84,7 +84,7 @@ double error_of(float x, float y, float error, UlpScale scale, ErrorMeasure meas
     if (measure == ErrorMeasure::kUlps)
         return ulps_between(x, y, size, scale);
     if (measure == ErrorMeasure::kAbsolute)
-        return static_cast<double>(size);
+        return std::fabs(static_cast<double>(x) - static_cast<double>(y));
     return std::fabs(y) > kFloatZeroThreshold ? static_cast<double>(size / std::fabs(y)) : 0;
 }
 
@@ -92,8 +92,9 @@ double error_of(double x, double y, double error, UlpScale scale, ErrorMeasure m
     const double size = std::fabs(error);
     if (measure == ErrorMeasure::kRelative)
         return scale.single ? ranked_relative_error<true>(size, y) : ranked_relative_error<false>(size, y);
-    const double ranked = scale.single ? ranked_error<true>(size) : size;
-    return measure == ErrorMeasure::kUlps ? ulps_between(x, y, ranked, scale) : ranked;
+    if (measure == ErrorMeasure::kAbsolute)
+        return size;
+    return ulps_between(x, y, scale.single ? ranked_error<true>(size) : size, scale);
 }
 
 template <typename Real>

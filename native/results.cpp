@@ -77,6 +77,27 @@ bool is_beyond_range(const Side &side, const SideSums &sums) {
     return side.kind == OD_FLOAT64 && (size > kMaxMagnitude || (size > 0 && size < kMinMagnitude));
 }
 
+// Whether doubles round the integers of a side.
+bool is_rounded(const Side &side, const SideSums &sums) {
+    constexpr double kExact = 0x1p53;
+    return side.is_wide_integer() && (sums.minimum < -kExact || sums.maximum > kExact);
+}
+
+// Whether nearly all digits of a sum cancelled; `sizes` is about the sum of the magnitudes.
+bool has_cancelled(double sum, double sizes) { return std::fabs(sum) < sizes * 0x1p-22; }
+
+// Whether the mean of n numbers has too few digits, although some of them are printed.
+bool has_lost_mean(const ExactSum &sum, const ExactSum &squares, int64_t n) {
+    const double sizes = std::sqrt(static_cast<double>(n) * squares.value());
+    return sizes > 0x1p22 * static_cast<double>(n) && has_cancelled(sum.value(), sizes);
+}
+
+// The same for the cosine. The products of large tensors that have no element in common are zero.
+bool has_lost_cosine(const Pair &pair, const Sums &sums) {
+    const double xy = sums.xy.value(), sizes = std::sqrt(sums.xx.value()) * std::sqrt(sums.yy.value());
+    return has_cancelled(xy, sizes) && (xy != 0 || pair.count <= kSmallCount);
+}
+
 void set_totals(const Side &side, const SideSums &sums, const ExactSum &sum, const ExactSum &squares, double spread_of,
                 od_totals &totals) {
     totals.finite = sums.finite;
@@ -129,16 +150,19 @@ SecondPass plan_second_pass(const Pair &pair, const Sums &sums) {
 }
 
 void finish(const Pair &pair, const Sums &sums, const SecondPass &second, od_result &result) {
-    if (sums.beyond_range || is_beyond_range(pair.target, sums.target) || is_beyond_range(pair.golden, sums.golden)) {
+    const ExactSum x = sum_of(sums.x, sums.target.unpaired), y = sum_of(sums.y, sums.golden.unpaired);
+    const ExactSum xx = sum_of(sums.xx, sums.target.unpaired_squares);
+    const ExactSum yy = sum_of(sums.yy, sums.golden.unpaired_squares);
+    if (sums.beyond_range || is_beyond_range(pair.target, sums.target) || is_beyond_range(pair.golden, sums.golden) ||
+        is_rounded(pair.target, sums.target) || is_rounded(pair.golden, sums.golden) ||
+        has_lost_mean(x, xx, sums.target.finite) || has_lost_mean(y, yy, sums.golden.finite) ||
+        has_lost_cosine(pair, sums)) {
         result.status = OD_BEYOND_RANGE;
         return;
     }
     result.status = OD_DONE;
     result.count = pair.count;
     result.unequal = sums.unequal;
-    const ExactSum x = sum_of(sums.x, sums.target.unpaired), y = sum_of(sums.y, sums.golden.unpaired);
-    const ExactSum xx = sum_of(sums.xx, sums.target.unpaired_squares);
-    const ExactSum yy = sum_of(sums.yy, sums.golden.unpaired_squares);
     const bool recentred = second.with_moments;
     const auto spread_of_pass = [&](const ExactSum &first_products, const ExactSum &first_x, const ExactSum &first_y,
                             const ExactSum &products, const ExactSum &sum_x, const ExactSum &sum_y, int64_t n) {
