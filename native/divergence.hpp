@@ -4,7 +4,8 @@
 // Its terms nearly cancel where p and q are close, so p·ln(p/q) - p + q is summed instead: small where they are close,
 // never negative; with t = (p - q) / q it equals q·((1 + t)·ln(1 + t) - t). To keep its digits, p - q is computed from
 // the numbers themselves: p - q = ((x - y) - (min x - min y))·s + (y - min y)·(s - r) with the scale factors s and r of
-// both sides, unless these differ much. P and Q follow from the sums of the first pass and what the floor adds.
+// both sides, unless these differ much. In single precision, P and Q follow from the sums of the first pass and what the
+// floor adds.
 #pragma once
 
 #include <algorithm>
@@ -83,7 +84,8 @@ void add_divergence(const Real *x, const Real *y, int n, const KlScale &scale, c
     const Real between = static_cast<Real>(scale.target.low - scale.golden.low);
     const Real factors = static_cast<Real>(scale.target.factor - scale.golden.factor);
     const Real x_limit = scale.similar_ranges ? x_floor : std::numeric_limits<Real>::infinity();
-    double raised_p = 0, raised_q = 0;
+    constexpr bool kDirect = std::is_same_v<Real, double>;
+    double sum_p = 0, sum_q = 0;
     Real most = 0;
     for (int start = 0; start < n; start += kChunk) {
         Real part_p = 0, part_q = 0;
@@ -95,18 +97,18 @@ void add_divergence(const Real *x, const Real *y, int n, const KlScale &scale, c
             const Real p = p_found > x_floor ? p_found : x_floor, q = q_found > y_floor ? q_found : y_floor;
             const Real apart = ((x[i] - y[i]) - between) * x_factor + above * factors;
             const Real difference = ((p_found < x_limit) | (q_found < y_floor)) ? p - q : apart;
-            part_p += p - p_found;
-            part_q += q - q_found;
+            part_p += kDirect ? p : p - p_found;
+            part_q += kDirect ? q : q - q_found;
             const Real ratio = difference / q, size = std::fabs(ratio);
             most = size > most ? size : most;
             ratios[i] = ratio;
             likelihoods[i] = q;
         }
-        raised_p += static_cast<double>(part_p);
-        raised_q += static_cast<double>(part_q);
+        sum_p += static_cast<double>(part_p);
+        sum_q += static_cast<double>(part_q);
     }
-    sums.p = raised_p;
-    sums.q = raised_q;
+    sums.p = sum_p;
+    sums.q = sum_q;
     // What the series leaves out is below 2^-24 of it in single precision, and 2^-36 in double precision.
     constexpr int kTerms = std::is_same_v<Real, float> ? 4 : 6;
     if (most < static_cast<Real>(0x1p-6))

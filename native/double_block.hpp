@@ -48,7 +48,7 @@ void measure_ranked(const double *x_, const double *y_, const double *errors_, i
     reduction(+ : equal, zero_golden) reduction(max : worst, worst_relative)
     for (int i = 0; i < n; ++i) {
         const double x = x_[i], y = y_[i], d = errors_[i], size = std::fabs(d);
-        const double quotient = ranked_relative_error<Single>(size, y);
+        const double relative = relative_error(size, y), quotient = ranked_relative_error<Single>(size, y);
         xx += x * x;
         yy += y * y;
         xy += x * y;
@@ -57,9 +57,9 @@ void measure_ranked(const double *x_, const double *y_, const double *errors_, i
         sy += y;
         errors += d;
         sizes += size;
-        quotients += relative_error(size, y);
+        quotients += relative;
         worst = size > worst ? size : worst;
-        worst_relative = quotient > worst_relative ? quotient : worst_relative;
+        worst_relative = relative > worst_relative ? relative : worst_relative;
         over_one += quotient >= kOne;
         over_five += quotient >= kFive;
         equal += size == 0;

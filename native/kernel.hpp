@@ -44,7 +44,7 @@ struct KlScale {
     bool similar_ranges;  // both sides have about the same range
 };
 
-// `p` and `q`: what the floor adds to the likelihoods of either side.
+// `p` and `q`: sums of the likelihoods of either side; in single precision only what the floor adds to them.
 struct KlSums {
     double p, q, terms;
 };

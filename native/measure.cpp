@@ -223,9 +223,8 @@ template <typename Real> int Worker::compact_finite(int64_t start, int n, const 
 // --- Second pass
 
 void Worker::second_pass(const Pair &pair, int64_t unit, SecondPass &second) {
-    const bool in_float = pair.is_summed_in_float() && !second.needs_double;
     for_each_block(pair, unit, [&](const EncodedBlock &codes, int n) {
-        if (in_float)
+        if (!second.needs_double)
             measure_second<float>(pair, codes, n, second);
         else
             measure_second<double>(pair, codes, n, second);

@@ -91,7 +91,7 @@ double error_of(float x, float y, float error, UlpScale scale, ErrorMeasure meas
 double error_of(double x, double y, double error, UlpScale scale, ErrorMeasure measure) {
     const double size = std::fabs(error);
     if (measure == ErrorMeasure::kRelative)
-        return scale.single ? ranked_relative_error<true>(size, y) : ranked_relative_error<false>(size, y);
+        return relative_error(size, y);
     if (measure == ErrorMeasure::kAbsolute)
         return size;
     return ulps_between(x, y, scale.single ? ranked_error<true>(size) : size, scale);

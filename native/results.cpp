@@ -140,12 +140,14 @@ SecondPass plan_second_pass(const Pair &pair, const Sums &sums) {
     const bool similar_ranges =
         a.factor < 2 * b.factor && b.factor < 2 * a.factor && std::fabs(a.low - b.low) * a.factor < 1;
     second.scale = {a, b, similar_ranges};
-    second.total_p = normalized_sum(x, pair.count, second.scale.target);
-    second.total_q = normalized_sum(y, pair.count, second.scale.golden);
     const auto beyond = [](const KlSide &side) {
         return side.factor > 0x1p100 || (side.factor > 0 && side.factor < 0x1p-100);
     };
-    second.needs_double = beyond(second.scale.target) || beyond(second.scale.golden);
+    second.needs_double = !pair.is_summed_in_float() || beyond(second.scale.target) || beyond(second.scale.golden);
+    if (!second.needs_double) {
+        second.total_p = normalized_sum(x, pair.count, second.scale.target);
+        second.total_q = normalized_sum(y, pair.count, second.scale.golden);
+    }
     return second;
 }
 

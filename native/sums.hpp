@@ -53,8 +53,8 @@ struct SecondPass {
     bool with_moments = false, with_kl = false, for_graphs = false;
     double pivot_x = 0, pivot_y = 0;
     KlScale scale = {};
-    double total_p = 0, total_q = 0;  // without the contribution of the floor
-    bool needs_double = false;       // the factors exceed the range of floats
+    double total_p = 0, total_q = 0;  // single precision: the sums without what the floor adds
+    bool needs_double = false;       // as the first pass, or as the factors exceed the range of floats
     ExactSum x, y, xx, yy, xy, unpaired_x, unpaired_y, unpaired_xx, unpaired_yy, p, q, terms;
     SoftmaxScale softmax = {};
     od_graph graph = {};  // maxima and counts; the sums are below

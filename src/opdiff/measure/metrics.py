@@ -134,9 +134,11 @@ def _relative_errors(sums: Sums, *, is_finite: bool) -> tuple[float | None, floa
     if non_finite.target_infs or _is_zero_only_in_golden(sums):
         return inf, inf, inf
     # A finite target against an infinite golden value has a relative error of 1.
-    total = sums.pairs.relative + non_finite.golden_infs
+    exponent = sums.scale.relative
+    total = sums.pairs.relative + scaled(non_finite.golden_infs, -exponent)
     largest = float(sums.worst_relative.value) if sums.worst_relative else 0.0
-    return total, max(largest, 1.0) if non_finite.golden_infs else largest, total / sums.count
+    largest = max(largest, 1.0) if non_finite.golden_infs else largest
+    return scaled(total, exponent), largest, scaled(total / sums.count, exponent)
 
 
 def _is_zero_only_in_golden(sums: Sums) -> bool:

@@ -8,6 +8,7 @@ place and the parts of complex types that are defined here.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import frexp, inf, ldexp
 from operator import add
 from sys import float_info
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from opdiff.core.dtypes import DType
 
 _MAX_FLOAT = float_info.max
+# Every integer up to this is exact as a float.
+_MAX_EXACT = 1 << 53
 
 ZERO_THRESHOLD = 2.220446049250313e-16
 """Golden values up to this magnitude count as zero in the documented relative errors."""
@@ -69,10 +72,14 @@ class Extreme(Struct, frozen=True, gc=False):
 
 
 class Scale(Struct, frozen=True, gc=False):
-    """Exponents of the powers of two by which the numbers of a side were divided before summing; nearly always 0."""
+    """Exponents of the powers of two by which the numbers of a side were divided before summing; nearly always 0.
+
+    `relative` is that of the sum of the relative errors.
+    """
 
     target: int = 0
     golden: int = 0
+    relative: int = 0
 
     @property
     def errors(self) -> int:
@@ -290,12 +297,19 @@ class Sums(Struct, frozen=True, gc=False):
 
 def error_at(index: int, target: Number, golden: Number) -> Extreme:
     """Return the error of one element; an exact integer between integers."""
-    return Extreme(abs(target - golden), index, target, golden)
+    return Extreme(_distance(target, golden), index, target, golden)
+
+
+def _distance(target: Number, golden: Number) -> Number:
+    """Return |target - golden|; Python would round a large integer before it subtracts it from a float."""
+    if type(target) is type(golden) or max(abs(target), abs(golden)) <= _MAX_EXACT:
+        return abs(target - golden)
+    return float(abs(Fraction(target) - Fraction(golden)))
 
 
 def relative_at(index: int, target: Number, golden: Number) -> Extreme:
     """Return the relative error of one element whose golden value is not zero."""
-    value = abs(target - golden) / abs(golden)
+    value = _distance(target, golden) / abs(golden)
     if value == inf:
         # |x - y| may overflow although the quotient does not.
         value = min(abs(target / golden - 1), _MAX_FLOAT)
@@ -327,7 +341,7 @@ class UlpScale(NamedTuple):
 
     def distance(self, target: float, golden: float) -> float:
         """Return |target - golden| in units at the larger of both."""
-        size = abs(target - golden)
+        size = _distance(target, golden)
         if self.digits < 0:
             return size
         larger = max(abs(target), abs(golden))

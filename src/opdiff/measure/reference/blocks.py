@@ -4,13 +4,14 @@ The native kernel is tested against it; it is also used if that is not built. Me
 Blocks start at multiples of `BLOCK`: parts of a tensor that start and end there can be measured separately and merged,
 with the same result to the last bit. No threaded library is called, so the number of cores does not matter.
 
-The largest errors and the bins of histograms are determined in single precision if that represents every number of both
-sides.
+The bins of histograms and the largest distance are determined in single precision if that represents every number of
+both sides.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from fractions import Fraction
 from functools import lru_cache, reduce
 from math import isfinite
 from operator import sub
@@ -38,11 +39,11 @@ from opdiff.measure.reference.exact_sums import (
     scale,
     to_exact,
 )
+from opdiff.measure.reference.integer_sums import pair_sums, side_sums
 from opdiff.measure.sums import ZERO_THRESHOLD, ErrorDistribution, Extreme, NonFinitePairs, find_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from fractions import Fraction
     from typing import Any
 
     import numpy.typing as npt
@@ -68,6 +69,14 @@ _MAX_FLOAT = float(np.finfo(np.float64).max)
 # Largest magnitudes for which errors and relative errors cannot overflow in single and in double precision.
 _MAX_SINGLE = 2.0**70
 _MAX_DOUBLE = 2.0**900
+# Sums of larger relative errors may overflow.
+_MAX_RELATIVE = 1e300
+# Every integer up to this is exact in float64.
+_MAX_EXACT = 1 << 53
+# Square of the share of a sum in the magnitudes of its summands below which too few digits are left.
+_CANCELLED = Fraction(1, 1 << 44)
+# The products of larger blocks are zero if no element is common to both sides.
+_SMALL_COUNT = 1 << 14
 
 
 class _Precision(Struct, frozen=True):
@@ -238,7 +247,8 @@ def _distribution(
 ) -> tuple[ErrorDistribution, Extremes]:
     """Return the distribution of the errors, and the largest ones."""
     distances = _ulp_distances(errors, precision.ulps)
-    worst, relative = _largest_error(target, golden, errors.absolute), _extreme(errors.relative, target, golden)
+    worst = _largest_error(target, golden, errors.absolute)
+    relative = _largest_relative(target, golden, errors.relative)
     ulps = worst if precision.ulps.digits < 0 else _extreme(distances, target, golden)
     distribution = _error_distribution(errors, distances, single=precision.single)
     return distribution, (worst, relative if relative.value else None, ulps)
@@ -277,11 +287,12 @@ def _histogram(values: AnyFloats, edges: tuple[float, ...]) -> Histogram:
 
 
 def _largest_error(target: BlockValues, golden: BlockValues, absolute: AnyFloats) -> Extreme:
-    if not (target.are_integers and golden.are_integers):
-        return _extreme(absolute, target, golden)
     # Rounding preserves the order: the largest is among those that are largest after it.
     largest = float(absolute.max())
     candidates = np.flatnonzero(absolute == largest)
+    if not (target.are_integers and golden.are_integers):
+        errors = np.abs(target.select(candidates).subtract(golden.select(candidates)))
+        return _extreme(errors, target, golden, candidates)
     index = candidates[0]
     if largest >= 1 << 53:
         high, low = target.select(candidates).subtract_halves(golden.select(candidates))
@@ -291,9 +302,24 @@ def _largest_error(target: BlockValues, golden: BlockValues, absolute: AnyFloats
     return Extreme(abs(int(target.item(at)) - int(golden.item(at))), at, target.item(at), golden.item(at))
 
 
-def _extreme(values: AnyFloats, target: BlockValues, golden: BlockValues) -> Extreme:
-    index = int(values.argmax())
-    return Extreme(values[index].item(), index, target.item(index), golden.item(index))
+def _largest_relative(target: BlockValues, golden: BlockValues, relative: AnyFloats) -> Extreme:
+    if relative.dtype == np.float64:
+        return _extreme(relative, target, golden)
+    # Single precision rounds the difference and the quotient.
+    candidates = np.flatnonzero(relative >= relative.max() * (1 - 2.0**-21))
+    x, y = target.select(candidates), golden.select(candidates).values()
+    divisors = np.abs(y)
+    exact = np.abs(x.values() - y) / np.where(divisors > ZERO_THRESHOLD, divisors, np.inf)
+    return _extreme(exact, target, golden, candidates)
+
+
+def _extreme(
+    values: AnyFloats, target: BlockValues, golden: BlockValues, among: npt.NDArray[np.intp] | None = None
+) -> Extreme:
+    """Return the largest value, which belongs to the element of the same index, or of that in `among`."""
+    at = int(values.argmax())
+    index = at if among is None else int(among[at])
+    return Extreme(values[at].item(), index, target.item(index), golden.item(index))
 
 
 def _relocated(extreme: Extreme | None, index: npt.NDArray[np.intp]) -> Extreme | None:
@@ -320,7 +346,26 @@ def _sums(
     if precision.single:
         relative = _exclude(np.divide(absolute, known.divisors, out=absolute), known.excluded, known.zero_golden)
     totals = left.total, right.total, left.squares, right.squares
-    return (left, right), ExactPairSums(len(y), *totals, products, *sums, _relative_sum(relative))
+    pairs = ExactPairSums(len(y), *totals, products, *sums, _relative_sum(relative))
+    if _has_lost_digits(target, golden, (left, right), products) or known.relative.max() > _MAX_RELATIVE:
+        return (side_sums(target), side_sums(golden)), pair_sums(target, golden)
+    return (left, right), pairs
+
+
+def _has_lost_digits(
+    target: BlockValues, golden: BlockValues, sides: tuple[ExactSideSums, ExactSideSums], products: Fraction
+) -> bool:
+    """Return whether floats round the numbers themselves, or nearly all digits of a printed sum cancelled."""
+    if any(values.are_wide_integers and _largest(side[3:5]) > _MAX_EXACT for values, side in ((target, sides[0]), (golden, sides[1]))):
+        return True
+    norms = sides[0].squares * sides[1].squares
+    is_lost = products * products < norms * _CANCELLED and (products != 0 or sides[0].finite <= _SMALL_COUNT)
+    return is_lost or any(map(_has_lost_mean, sides))
+
+
+def _has_lost_mean(side: ExactSideSums) -> bool:
+    sizes = side.finite * side.squares
+    return side.total * side.total < sizes * _CANCELLED and sizes > (side.finite << 22) ** 2
 
 
 def _largest(ends: Range) -> Number:

@@ -96,8 +96,8 @@ class ExactPairSums(NamedTuple):
 class ExactSums(Struct, frozen=True):
     """The fields of `Sums` with exact sums, for two tensors or two corresponding parts of them.
 
-    The `value` of an extreme decides which is larger. It is in single precision if that represents every number of both
-    sides.
+    The `value` of an extreme decides which is larger. That of a distance is in single precision if that represents every
+    number of both sides.
     """
 
     count: int = 0
@@ -131,7 +131,7 @@ class ExactSums(Struct, frozen=True):
 
     def sums(self, ulps: UlpScale) -> Sums:
         """Return the sums as floats, scaled if their range requires it, and the extremes in full precision."""
-        scale = Scale(_exponent(self.target), _exponent(self.golden))
+        scale = Scale(_exponent(self.target), _exponent(self.golden), _relative_exponent(self.pairs.relative))
         return Sums(
             self.count,
             self.unequal,
@@ -153,6 +153,11 @@ def _exponent(side: ExactSideSums) -> int:
     largest = max(abs(side.minimum or 0), abs(side.maximum or 0))
     exponent = frexp(largest)[1]
     return 0 if abs(exponent) <= _SAFE_EXPONENT else exponent
+
+
+def _relative_exponent(relative: Fraction) -> int:
+    """Return the same for the sum of the relative errors: their mean may be finite although the sum overflows."""
+    return max(int(relative).bit_length() - 1000, 0)
 
 
 def _side(exact: ExactSideSums, exponent: int) -> SideSums:
@@ -180,7 +185,7 @@ def _pairs(exact: ExactPairSums, scale: Scale) -> PairSums:
         _float(exact.errors, errors),
         _float(exact.absolute_errors, errors),
         _float(exact.squared_errors, 2 * errors),
-        _float(exact.relative, 0),
+        _float(exact.relative, -scale.relative),
     )
 
 

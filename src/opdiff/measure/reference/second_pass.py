@@ -82,12 +82,13 @@ def graph_sums(target: AnyArray, target_dtype: DType, golden: AnyArray, golden_d
             x, y = target_values.values(), golden_values.values()
             weights = _weights(x - maxima[1], y - maxima[0]) if is_finite else (0.0, 0.0, 0.0)
             both = np.isfinite(x) & np.isfinite(y)
-            found = _merged(found, GraphSums(*weights, *_errors(x[both], y[both])))  # type: ignore[arg-type]  # counts are the last three
+            errors = np.abs(target_values.subtract(golden_values)[both])
+            found = _merged(found, GraphSums(*weights, *_errors(errors, np.abs(y[both]))))  # type: ignore[arg-type]  # counts are the last three
     return found
 
 
-def _errors(x: Floats, y: Floats) -> tuple[float, float, float, float, float, int, int, int]:
-    size, error = np.abs(y), np.abs(x - y)
+def _errors(error: Floats, size: Floats) -> tuple[float, float, float, float, float, int, int, int]:
+    """Return the sums, maxima and counts of the errors; `size` are the magnitudes of the golden values."""
     counted = size > GRAPH_ZERO_THRESHOLD
     errors = error[counted]
     relative = errors / size[counted]
