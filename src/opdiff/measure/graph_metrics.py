@@ -68,7 +68,7 @@ def _cosine(sums: Sums) -> tuple[float, tuple[Reason, ...]]:
         return nan, (because("measure.zero_side", side="target" if target <= _ZERO_NORM else "golden"),)
     if pairs.products == pairs.target_squares == pairs.golden_squares:
         return 1.0, ()
-    cosine = pairs.products / sqrt(pairs.target_squares) / sqrt(pairs.golden_squares)
+    cosine = pairs.products / (sqrt(pairs.target_squares) * sqrt(pairs.golden_squares))
     return max(min(cosine, 1.0), -1.0), ()
 
 

@@ -221,4 +221,4 @@ def _cosine_of(products: float, x_squares: float, y_squares: float) -> float | N
         return None
     if products == x_squares == y_squares:
         return 1.0
-    return max(-1.0, min(products / sqrt(x_squares) / sqrt(y_squares), 1.0))
+    return max(-1.0, min(products / (sqrt(x_squares) * sqrt(y_squares)), 1.0))

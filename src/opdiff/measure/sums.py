@@ -74,17 +74,13 @@ class Extreme(Struct, frozen=True, gc=False):
 class Scale(Struct, frozen=True, gc=False):
     """Exponents of the powers of two by which the numbers of a side were divided before summing; nearly always 0.
 
-    `relative` is that of the sum of the relative errors.
+    `errors` is that of the differences, and `relative` that of the sum of the relative errors.
     """
 
     target: int = 0
     golden: int = 0
+    errors: int = 0
     relative: int = 0
-
-    @property
-    def errors(self) -> int:
-        """Exponent of the differences."""
-        return max(self.target, self.golden)
 
 
 class SideSums(Struct, frozen=True, gc=False):

@@ -131,7 +131,12 @@ class ExactSums(Struct, frozen=True):
 
     def sums(self, ulps: UlpScale) -> Sums:
         """Return the sums as floats, scaled if their range requires it, and the extremes in full precision."""
-        scale = Scale(_exponent(self.target), _exponent(self.golden), _relative_exponent(self.pairs.relative))
+        scale = Scale(
+            _exponent(self.target),
+            _exponent(self.golden),
+            _error_exponent(self.pairs.squared_errors),
+            _relative_exponent(self.pairs.relative),
+        )
         return Sums(
             self.count,
             self.unequal,
@@ -152,6 +157,12 @@ def _exponent(side: ExactSideSums) -> int:
     """Return the exponent of the power of two by which a side is divided so that squares can be summed; usually 0."""
     largest = max(abs(side.minimum or 0), abs(side.maximum or 0))
     exponent = frexp(largest)[1]
+    return 0 if abs(exponent) <= _SAFE_EXPONENT else exponent
+
+
+def _error_exponent(squares: Fraction) -> int:
+    """Return the same for the errors, which may be far smaller than the numbers."""
+    exponent = (squares.numerator.bit_length() - squares.denominator.bit_length()) // 2 if squares else 0
     return 0 if abs(exponent) <= _SAFE_EXPONENT else exponent
 
 
