@@ -248,7 +248,7 @@ def _distribution(
     """Return the distribution of the errors, and the largest ones."""
     distances = _ulp_distances(errors, precision.ulps)
     worst = _largest_error(target, golden, errors.absolute)
-    relative = _largest_relative(target, golden, errors.relative)
+    relative = _largest_relative(target, golden, errors.relative, single=precision.single)
     ulps = worst if precision.ulps.digits < 0 else _extreme(distances, target, golden)
     distribution = _error_distribution(errors, distances, single=precision.single)
     return distribution, (worst, relative if relative.value else None, ulps)
@@ -302,8 +302,8 @@ def _largest_error(target: BlockValues, golden: BlockValues, absolute: AnyFloats
     return Extreme(abs(int(target.item(at)) - int(golden.item(at))), at, target.item(at), golden.item(at))
 
 
-def _largest_relative(target: BlockValues, golden: BlockValues, relative: AnyFloats) -> Extreme:
-    if relative.dtype == np.float64:
+def _largest_relative(target: BlockValues, golden: BlockValues, relative: AnyFloats, *, single: bool) -> Extreme:
+    if not single:
         return _extreme(relative, target, golden)
     # Single precision rounds the difference and the quotient.
     candidates = np.flatnonzero(relative >= relative.max() * (1 - 2.0**-21))
@@ -356,7 +356,8 @@ def _has_lost_digits(
     target: BlockValues, golden: BlockValues, sides: tuple[ExactSideSums, ExactSideSums], products: Fraction
 ) -> bool:
     """Return whether floats round the numbers themselves, or nearly all digits of a printed sum cancelled."""
-    if any(values.are_wide_integers and _largest(side[3:5]) > _MAX_EXACT for values, side in ((target, sides[0]), (golden, sides[1]))):
+    numbers = (target, sides[0]), (golden, sides[1])
+    if any(values.are_wide_integers and side.largest > _MAX_EXACT for values, side in numbers):
         return True
     norms = sides[0].squares * sides[1].squares
     is_lost = products * products < norms * _CANCELLED and (products != 0 or sides[0].finite <= _SMALL_COUNT)

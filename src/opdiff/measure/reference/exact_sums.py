@@ -58,6 +58,11 @@ class ExactSideSums(NamedTuple):
     first_nan: int | None = None
     first_inf: int | None = None
 
+    @property
+    def largest(self) -> Number:
+        """Largest magnitude of a finite element; 0 if there are none."""
+        return max(abs(self.minimum or 0), abs(self.maximum or 0))
+
     def merge(self, later: ExactSideSums, offset: int) -> ExactSideSums:
         """Return the sums of both parts; `offset` elements come before the later one."""
         return ExactSideSums(
@@ -155,8 +160,7 @@ class ExactSums(Struct, frozen=True):
 
 def _exponent(side: ExactSideSums) -> int:
     """Return the exponent of the power of two by which a side is divided so that squares can be summed; usually 0."""
-    largest = max(abs(side.minimum or 0), abs(side.maximum or 0))
-    exponent = frexp(largest)[1]
+    exponent = frexp(side.largest)[1]
     return 0 if abs(exponent) <= _SAFE_EXPONENT else exponent
 
 
