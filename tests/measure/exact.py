@@ -103,7 +103,8 @@ def _encoded(values: AnyArray, dtype: DType) -> AnyArray:
 
 def _choose_nearest(values: AnyArray, codes: AnyArray, dtype: DType) -> AnyArray:
     numbers = elements.decode(codes, dtype).astype(np.float64)
-    return codes[np.abs(values[:, np.newaxis] - numbers).argmin(axis=1)]
+    nearest: AnyArray = codes[np.abs(values[:, np.newaxis] - numbers).argmin(axis=1)]
+    return nearest
 
 
 def _any_bits(rng: Rng, size: int, x: DType, y: DType) -> tuple[AnyArray, AnyArray]:
@@ -241,7 +242,7 @@ def iter_values(pair: CodedPair) -> Iterator[tuple[str, str, object, Value]]:
     for kernel, sums, kl in _results(pair):
         extra = extra_metrics(sums)
         graph, _ = documented_metrics(sums, is_single=sums.count == 1, is_scalar=False)
-        found = asdict(metrics_of(sums, kl)), asdict(graph), extra and asdict(extra)
+        found = asdict(metrics_of(sums, kl)), asdict(graph), asdict(extra) if extra else None
         for prefix, values, wanted in zip(("", "graph ", "further "), found, expected, strict=True):
             if values is None or wanted is None:
                 yield kernel, f"{prefix}metrics", values is None, int(wanted is None)
@@ -269,25 +270,19 @@ def _results(pair: CodedPair) -> Iterator[tuple[str, Sums, float | None]]:
 
 def is_right(metric: str, found: object, exact: Value) -> bool:
     """Return whether a value equals the exact one to 1e-9, or in the digits that are printed."""
-    if found is None or exact is None:
+    if not isinstance(found, int | float) or exact is None:
         return found is exact
-    if not isinstance(found, int | float):
-        return False
-    if not isinstance(exact, Decimal):
+    if not isinstance(exact, Decimal) or isnan(found):
         return found == exact or (isnan(found) and isnan(exact))
-    if isnan(found):
-        return False
     nearest = float(exact)
-    if not isfinite(nearest):
-        return abs(found) >= float_info.max and (found > 0) == (exact > 0)
-    if not isfinite(found):
-        return False
+    if not (isfinite(nearest) and isfinite(found)):
+        # A quotient beyond the range of floats may be the largest float.
+        return abs(found) >= float_info.max and not isfinite(nearest) and (found > 0) == (exact > 0)
     if metric == "further kl":
         # A column that is defined in single precision; its terms cancel.
         return abs(found - nearest) <= 1e-9 * max(1, abs(nearest))
-    if abs(Decimal(found) - exact) <= abs(exact) * RELATIVE_TOLERANCE:
-        return True
-    return _printed(metric, found) == _printed(metric, nearest)
+    is_close = abs(Decimal(found) - exact) <= abs(exact) * RELATIVE_TOLERANCE
+    return is_close or _printed(metric, found) == _printed(metric, nearest)
 
 
 def _printed(metric: str, value: float) -> str:
@@ -310,6 +305,12 @@ def find_differences(count: int, seed: int = 0) -> tuple[Counter[tuple[str, str]
     return compared, differences
 
 
+def _described(difference: Difference) -> str:
+    kernel, metric, found, exact, pair = difference
+    types = f"{pair.x.name} and {pair.y.name}, {pair.target.size} elements, {pair.made_by}"
+    return f"{kernel} {metric}: {found!r}, exact {exact if exact is None else float(exact)!r}; {types}"
+
+
 def main() -> int:
     """Compare, print the counts by metric and some differences; return 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -319,15 +320,14 @@ def main() -> int:
     options = parser.parse_args()
     compared, differences = find_differences(options.pairs, options.seed)
     different = Counter((difference.kernel, difference.metric) for difference in differences)
-    for (kernel, metric), count in sorted(compared.items()):
-        print(f"{kernel:7} {metric:32} {count:7} compared {different[kernel, metric]:6} different")
-    shown = Counter[tuple[str, str]]()
-    for kernel, metric, found, exact, pair in differences:
-        shown[kernel, metric] += 1
-        if shown[kernel, metric] <= options.show:
-            print(f"{kernel} {metric}: {found!r}, exact {exact if exact is None else float(exact)!r}; {pair.x.name} and")
-            print(f"    {pair.y.name}, {pair.target.size} elements, {pair.made_by}")
-    print(f"{compared.total()} values of {options.pairs} pairs, {len(differences)} different")
+    lines = [
+        f"{kernel:7} {metric:32} {count:7} compared {different[kernel, metric]:6} different"
+        for (kernel, metric), count in sorted(compared.items())
+    ]
+    for name in different:
+        lines += list(map(_described, [each for each in differences if each[:2] == name][: options.show]))
+    lines.append(f"{compared.total()} values of {options.pairs} pairs, {len(differences)} different")
+    sys.stdout.write("\n".join(lines) + "\n")
     return 1 if differences else 0
 
 

@@ -1,7 +1,7 @@
 """The documented metrics in exact arithmetic: an oracle for both kernels.
 
-Finite numbers are integers in units of 2^-1074, which every element type is a multiple of. Sums, differences and products
-are exact. Quotients, roots and logarithms have 60 digits.
+Finite numbers are integers in units of 2^-1074. Sums, differences and products are exact. Quotients, roots and logarithms
+have 60 digits.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ class ExactPair:
 
     def _cosine(self) -> Decimal:
         products = sum(x * y for x, y in self.pairs)
-        return Decimal(products) / (Decimal(sum(x * x for x, _ in self.pairs) * sum(y * y for _, y in self.pairs))).sqrt()
+        return (
+            Decimal(products) / (Decimal(sum(x * x for x, _ in self.pairs) * sum(y * y for _, y in self.pairs))).sqrt()
+        )
 
     def _shown_error(self, units: int) -> Value:
         return units >> _UNIT if self.integers else _decimal(units)
@@ -159,9 +161,14 @@ class ExactPair:
             return None, None, None
         if self.target.nans or self.golden.nans or any(isinf(x) and isinf(y) for x, y in self.infinite):
             return nan, nan, nan
-        if any(isinf(x) and abs(in_units(y)) > _ZERO for x, y in self.infinite if isfinite(y)) or self._is_zero_golden():
+        if (
+            any(isinf(x) and abs(in_units(y)) > _ZERO for x, y in self.infinite if isfinite(y))
+            or self._is_zero_golden()
+        ):
             return inf, inf, inf
-        terms = [Decimal(error) / abs(y) for error, (_, y) in zip(self.errors, self.pairs, strict=True) if abs(y) > _ZERO]
+        terms = [
+            Decimal(error) / abs(y) for error, (_, y) in zip(self.errors, self.pairs, strict=True) if abs(y) > _ZERO
+        ]
         terms += [Decimal(1) for _, y in self.infinite if isinf(y)]
         total = sum(terms, Decimal())
         return total, max(terms, default=Decimal()), total / self.count
@@ -186,7 +193,7 @@ class ExactPair:
         if not self.is_finite:
             return nan
         p, q = self.target.likelihoods(), self.golden.likelihoods()
-        total_p, total_q = sum(p), sum(q)
+        total_p, total_q = sum(p, Decimal()), sum(q, Decimal())
         logs = sum((a * (a / b).ln() for a, b in zip(p, q, strict=True) if a != b), Decimal())
         divergence = logs / total_p + (total_q / total_p).ln()
         return divergence if divergence >= Decimal(2) ** -52 else Decimal()
@@ -206,7 +213,12 @@ class ExactPair:
                 for error, (_, y) in zip(self.errors, self.pairs, strict=True)
             ]
             shares = [
-                Decimal(sum(1000 * error < part * abs(y) or not error for error, (_, y) in zip(self.errors, self.pairs, strict=True)))
+                Decimal(
+                    sum(
+                        1000 * error < part * abs(y) or not error
+                        for error, (_, y) in zip(self.errors, self.pairs, strict=True)
+                    )
+                )
                 / len(self.pairs)
                 for part in (1, 5)
             ]
@@ -245,7 +257,7 @@ class ExactPair:
         if not (self.target.squares or self.golden.squares):
             return Decimal(1)
         products = Decimal(sum(x * y for x, y in self.pairs)) / Decimal(2) ** (2 * _UNIT)
-        norms = [max(_root(side.squares), Decimal(1e-8)) for side in (self.target, self.golden)]
+        norms = [max(_root(side.squares), Decimal("1e-8")) for side in (self.target, self.golden)]
         return products / norms[0] / norms[1]
 
     def _softmax_divergence(self) -> Value:
@@ -259,5 +271,5 @@ class ExactPair:
 
 
 def _exp(value: Decimal) -> Decimal:
-    """Return the exponential function; 0 where it is below 1e-1300, less than any difference of floats can make up for."""
+    """Return the exponential function; 0 below 1e-1300, which no difference of floats makes up for."""
     return value.exp() if value > -3000 else Decimal()

@@ -80,10 +80,10 @@ def by_numpy(target: AnyArray, x: DType, golden: AnyArray, y: DType) -> KernelRe
     return sums, measure_kl(target, x, golden, y, sums=sums)
 
 
-def assert_kernels_agree(target: AnyArray, x: DType, golden: AnyArray, y: DType) -> None:
+def assert_kernels_agree(target: AnyArray, x: DType, golden: AnyArray, y: DType, threads: int = 1) -> None:
     """Check that both results are equal, or that the native kernel leaves the pair to the reference."""
     expected = by_numpy(target, x, golden, y)
-    found = by_kernel(Stored(target, x), Stored(golden, y))
+    found = by_kernel(Stored(target, x), Stored(golden, y), threads=threads)
     if isinstance(found, Failure):
         assert not found.reason
         assert is_left_to_reference(expected[0], x, y)

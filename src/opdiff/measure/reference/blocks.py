@@ -11,7 +11,6 @@ both sides.
 from __future__ import annotations
 
 from bisect import bisect_right
-from fractions import Fraction
 from functools import lru_cache, reduce
 from math import isfinite
 from operator import sub
@@ -39,11 +38,12 @@ from opdiff.measure.reference.exact_sums import (
     scale,
     to_exact,
 )
-from opdiff.measure.reference.integer_sums import pair_sums, side_sums
+from opdiff.measure.reference.integer_sums import have_lost_digits, integer_sums, relative_sum
 from opdiff.measure.sums import ZERO_THRESHOLD, ErrorDistribution, Extreme, NonFinitePairs, find_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from fractions import Fraction
     from typing import Any
 
     import numpy.typing as npt
@@ -71,12 +71,6 @@ _MAX_SINGLE = 2.0**70
 _MAX_DOUBLE = 2.0**900
 # Sums of larger relative errors may overflow.
 _MAX_RELATIVE = 1e300
-# Every integer up to this is exact in float64.
-_MAX_EXACT = 1 << 53
-# Square of the share of a sum in the magnitudes of its summands below which too few digits are left.
-_CANCELLED = Fraction(1, 1 << 44)
-# The products of larger blocks are zero if no element is common to both sides.
-_SMALL_COUNT = 1 << 14
 
 
 class _Precision(Struct, frozen=True):
@@ -347,26 +341,11 @@ def _sums(
         relative = _exclude(np.divide(absolute, known.divisors, out=absolute), known.excluded, known.zero_golden)
     totals = left.total, right.total, left.squares, right.squares
     pairs = ExactPairSums(len(y), *totals, products, *sums, _relative_sum(relative))
-    if _has_lost_digits(target, golden, (left, right), products) or known.relative.max() > _MAX_RELATIVE:
-        return (side_sums(target), side_sums(golden)), pair_sums(target, golden)
+    if have_lost_digits(target, golden, (left, right), products):
+        return integer_sums(target, golden, pairs.relative)
+    if known.relative.max() > _MAX_RELATIVE:
+        return (left, right), pairs._replace(relative=relative_sum(target, golden))
     return (left, right), pairs
-
-
-def _has_lost_digits(
-    target: BlockValues, golden: BlockValues, sides: tuple[ExactSideSums, ExactSideSums], products: Fraction
-) -> bool:
-    """Return whether floats round the numbers themselves, or nearly all digits of a printed sum cancelled."""
-    numbers = (target, sides[0]), (golden, sides[1])
-    if any(values.are_wide_integers and side.largest > _MAX_EXACT for values, side in numbers):
-        return True
-    norms = sides[0].squares * sides[1].squares
-    is_lost = products * products < norms * _CANCELLED and (products != 0 or sides[0].finite <= _SMALL_COUNT)
-    return is_lost or any(map(_has_lost_mean, sides))
-
-
-def _has_lost_mean(side: ExactSideSums) -> bool:
-    sizes = side.finite * side.squares
-    return side.total * side.total < sizes * _CANCELLED and sizes > (side.finite << 22) ** 2
 
 
 def _largest(ends: Range) -> Number:

@@ -101,8 +101,8 @@ class ExactPairSums(NamedTuple):
 class ExactSums(Struct, frozen=True):
     """The fields of `Sums` with exact sums, for two tensors or two corresponding parts of them.
 
-    The `value` of an extreme decides which is larger. That of a distance is in single precision if that represents every
-    number of both sides.
+    The `value` of an extreme decides which is larger. That of a distance is in single precision if that represents
+    every number of both sides.
     """
 
     count: int = 0
@@ -137,8 +137,7 @@ class ExactSums(Struct, frozen=True):
     def sums(self, ulps: UlpScale) -> Sums:
         """Return the sums as floats, scaled if their range requires it, and the extremes in full precision."""
         scale = Scale(
-            _exponent(self.target),
-            _exponent(self.golden),
+            *_exponents(self.target, self.golden),
             _error_exponent(self.pairs.squared_errors),
             _relative_exponent(self.pairs.relative),
         )
@@ -158,10 +157,10 @@ class ExactSums(Struct, frozen=True):
         )
 
 
-def _exponent(side: ExactSideSums) -> int:
-    """Return the exponent of the power of two by which a side is divided so that squares can be summed; usually 0."""
-    exponent = frexp(side.largest)[1]
-    return 0 if abs(exponent) <= _SAFE_EXPONENT else exponent
+def _exponents(target: ExactSideSums, golden: ExactSideSums) -> tuple[int, int]:
+    """Return the exponents of the powers of two by which both sides are divided so that squares can be summed; usually 0."""
+    exponents = frexp(target.largest)[1], frexp(golden.largest)[1]
+    return (0, 0) if max(map(abs, exponents)) <= _SAFE_EXPONENT else exponents
 
 
 def _error_exponent(squares: Fraction) -> int:

@@ -97,13 +97,15 @@ def _entropy_series(t: Floats, largest: float) -> Floats:
 
 def graph_sums(target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType, sums: Sums) -> GraphSums:
     """Return the additional sums of two arrays of codes; `sums` are those of the same arrays."""
-    maxima = float(sums.golden.maximum or 0), float(sums.target.maximum or 0)
+    maxima = sums.target.maximum or 0, sums.golden.maximum or 0
     is_finite = sums.target.is_finite and sums.golden.is_finite
     found = GraphSums()
     with np.errstate(all="ignore"):
         for target_values, golden_values in iter_blocks(target, target_dtype, golden, golden_dtype):
             x, y = target_values.values(), golden_values.values()
-            weights = _weights(x - maxima[1], y - maxima[0]) if is_finite else (0.0, 0.0, 0.0)
+            weights = (0.0, 0.0, 0.0)
+            if is_finite:
+                weights = _weights(target_values.offsets_from(maxima[0]), golden_values.offsets_from(maxima[1]))
             both = np.isfinite(x) & np.isfinite(y)
             errors = np.abs(target_values.subtract(golden_values)[both])
             found = _merged(found, GraphSums(*weights, *_errors(errors, np.abs(y[both]))))  # type: ignore[arg-type]  # counts are the last three
