@@ -1,7 +1,7 @@
 """The documented metrics in exact arithmetic: an oracle for both kernels.
 
-Finite numbers are integers in units of 2^-1074. Sums, differences and products are exact. Quotients, roots and logarithms
-have 60 digits.
+Finite numbers are integers in units of 2^-1074. Sums, differences and products are exact. Quotients, roots and
+logarithms have 60 digits.
 """
 
 from __future__ import annotations

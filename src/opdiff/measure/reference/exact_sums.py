@@ -158,7 +158,7 @@ class ExactSums(Struct, frozen=True):
 
 
 def _exponents(target: ExactSideSums, golden: ExactSideSums) -> tuple[int, int]:
-    """Return the exponents of the powers of two by which both sides are divided so that squares can be summed; usually 0."""
+    """Return the exponents of the powers of two by which both sides are divided to sum squares; usually 0."""
     exponents = frexp(target.largest)[1], frexp(golden.largest)[1]
     return (0, 0) if max(map(abs, exponents)) <= _SAFE_EXPONENT else exponents
 

@@ -82,7 +82,7 @@ def _in_common_units(target: BlockValues, golden: BlockValues) -> tuple[list[int
 
 def _in_units(values: BlockValues) -> tuple[list[int], int]:
     if values.are_integers:
-        return [int(number) for number in values.to_list()], 0
+        return values.decoded.astype(object).tolist(), 0
     fractions, exponents = np.frexp(values.values())
     integers, powers = np.ldexp(fractions, 53).astype(np.int64), np.where(fractions, exponents - 53, 0)
     least = int(powers.min())
