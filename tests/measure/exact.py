@@ -281,7 +281,8 @@ def is_right(metric: str, found: object, exact: Value) -> bool:
     if metric == "further kl":
         # A column that is defined in single precision; its terms cancel.
         return abs(found - nearest) <= 1e-9 * max(1, abs(nearest))
-    is_close = abs(Decimal(found) - exact) <= abs(exact) * RELATIVE_TOLERANCE
+    # Below the smallest normal number there are fewer than nine digits.
+    is_close = abs(Decimal(found) - exact) <= max(abs(exact), Decimal(float_info.min)) * RELATIVE_TOLERANCE
     return is_close or _printed(metric, found) == _printed(metric, nearest)
 
 
@@ -290,7 +291,7 @@ def _printed(metric: str, value: float) -> str:
         return f"{value if abs(value) >= 0.001 else 0.0:.3f}"
     if metric == "further cosine":
         return f"{value:.10f}"
-    # Graph mode prints all digits; below the smallest normal number there are fewer than nine.
+    # Graph mode prints all digits.
     return repr(value) if metric.startswith(("graph", "further")) else format_number(value)
 
 

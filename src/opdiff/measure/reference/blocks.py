@@ -340,11 +340,11 @@ def _sums(
     if precision.single:
         relative = _exclude(np.divide(absolute, known.divisors, out=absolute), known.excluded, known.zero_golden)
     totals = left.total, right.total, left.squares, right.squares
-    pairs = ExactPairSums(len(y), *totals, products, *sums, _relative_sum(relative))
+    overflows = known.relative.max() > _MAX_RELATIVE
+    total_relative = relative_sum(target, golden) if overflows else _relative_sum(relative)
+    pairs = ExactPairSums(len(y), *totals, products, *sums, total_relative)
     if have_lost_digits(target, golden, (left, right), products):
         return integer_sums(target, golden, pairs.relative)
-    if known.relative.max() > _MAX_RELATIVE:
-        return (left, right), pairs._replace(relative=relative_sum(target, golden))
     return (left, right), pairs
 
 
