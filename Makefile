@@ -30,7 +30,7 @@ debian = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 # Machines that wheels are built for.
 MACHINES := x86_64 aarch64
 
-.PHONY: demo test check conformance real lint wheels test-wheels test-newest bench faults deceptions attack system-faults fuzz sanitize cross web screenshots docs clean
+.PHONY: demo test check conformance real lint wheels test-wheels test-newest bench faults deceptions attack system-faults requirements fuzz sanitize cross web screenshots docs clean
 
 demo: $(STAMPS)/demo
 	$(BIN)/opdiff demo opdiff-demo --force
@@ -127,6 +127,11 @@ attack: $(STAMPS)/test
 # Every command, with the n-th call of each kind failing, for every n. Needs a C compiler.
 system-faults: $(STAMPS)/test
 	PYTHONPATH=tests $(BIN)/python -m system_faults.run
+
+# The table of requirements, from the tests that execute them.
+requirements: $(STAMPS)/test
+	PYTHONPATH=tests $(BIN)/python -m requirements.requirement
+	$(BIN)/python -m pytest -n auto tests/requirements
 
 fuzz: $(STAMPS)/test $(STAMPS)/fuzz
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)

@@ -1,0 +1,1 @@
+"""Comparison of Caffe models: original, quantized and offline."""

@@ -1,0 +1,1 @@
+"""Comparison between NPU and NPU: version iteration, another processor, fusion on and off."""

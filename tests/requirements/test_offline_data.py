@@ -1,0 +1,1 @@
+"""`msprobe compare -m offline_data`: options, paths and the result table."""

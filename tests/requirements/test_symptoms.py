@@ -1,0 +1,1 @@
+"""Accuracy problems of models, and what they usually come from."""
