@@ -235,7 +235,7 @@ class Judgement(Struct, frozen=True):
         defects: tracebacks of unexpected errors of the judge; normally there are none.
         coverage: how much was compared.
         outputs: agreement of the model's outputs.
-        misfit: why rules and dumps are not of one model, so that no verdict is possible; `None` if they are.
+        misfit: why the inputs do not fit together, so that no verdict is possible; `None` if they do.
         first_unit: unit of `first_bad` in graph mode.
         remarks: explanations of the verdict, such as documented results that differ from it.
         candidates: operators with bad outputs in the order of execution, if nothing else is known about the graph.

@@ -52,21 +52,24 @@ def judge(  # noqa: PLR0913  what is judged, by what, and how; all but the rows 
     limits: Limits | None = None,
     *,
     files_left_out: int = 0,
+    misfit: Reason | None = None,
     check_same_model: bool = True,
     facts: Sequence[ErrorFacts] = (),
     map_jobs: MapJobs = map,
 ) -> Judgement:
     """Judge a comparison: each row, and the operators at fault; in graph mode unit by unit.
 
-    `files_left_out` is the number of files that were not recognized as dumps. Unless `check_same_model` is false, no
-    operator is blamed if most dumped operators are unknown to the rules. `facts` about the elements of bad tensors
-    decide on the kinds of error; without `facts` the metrics decide. `map_jobs` is a `map` that may use processes.
+    `files_left_out` is the number of files that were not recognized as dumps. No operator is blamed if there is a
+    `misfit`, or, unless `check_same_model` is false, if most dumped operators are unknown to the rules. `facts` about
+    the elements of bad tensors decide on the kinds of error; without `facts` the metrics decide. `map_jobs` is a `map`
+    that may use processes.
     """
     defects: list[str] = []
     assess = partial(_judge, rows, graphs, limits or Limits(), facts, map_jobs, check_same_model=check_same_model)
     judgement = result_or_defect(assess, defects)
     if isinstance(judgement, Judgement):
         judgement = replace(judgement, coverage=replace(judgement.coverage, left_out=files_left_out))
+        judgement = judgement if misfit is None else _without_findings(judgement, misfit)
         advice = result_or_defect(partial(advice_of, judgement), defects)
         if not isinstance(advice, Reason):
             return replace(judgement, advice=advice)
@@ -92,8 +95,10 @@ def _judge(
         return judge_units(rows, graphs, limits, facts, map_jobs)
     judgement = judge_network(rows, build_network(rows, graphs[0].nodes if graphs else ()), limits, facts)
     misfit = misfit_of(rows) if check_same_model else None
-    if misfit is None:
-        return judgement
+    return judgement if misfit is None else _without_findings(judgement, misfit)
+
+
+def _without_findings(judgement: Judgement, misfit: Reason) -> Judgement:
     return replace(judgement, misfit=misfit, findings=(), first_bad="", worst="")
 
 

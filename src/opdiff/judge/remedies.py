@@ -63,7 +63,9 @@ def _files(comparison: Comparison) -> Iterator[tuple[str, str]]:
     findings = [finding for finding in comparison.judgement.findings if finding.kind not in _NOT_AT_FAULT]
     nodes = {node.name: node for graph in comparison.graphs for node in graph.nodes}
     yield FUSION_SWITCH, _switch_text(findings)
-    if any(_may_be_fused(finding, nodes) for finding in findings):
+    # Without rules, inputs do not fit together if the models were fused differently.
+    is_fused_differently = comparison.judgement.misfit is not None and not comparison.extra_inputs.fusion_rules
+    if is_fused_differently or any(_may_be_fused(finding, nodes) for finding in findings):
         yield FUSION_OFF_FILE, FUSION_OFF_SWITCHES + "\n"
     if comparison.mode is Mode.OFFLINE:  # ATC and AMCT have no part in graph mode
         yield KEEP_DTYPE, "".join(f"{name}\n" for name in _names_to_keep(findings, nodes))

@@ -296,8 +296,12 @@ def _unknown(facts: _ChainFacts) -> Iterator[Reason]:
             yield because("stages.not_compared", **shown, problem=step.problem)
             continue
         judgement = step.comparison.judgement
+        if judgement.misfit is not None:
+            command = judgement.misfit.fact("command")
+            yield because("stages.not_judged", **shown, problem=judgement.misfit, command=command)
+            continue
         counts = {"compared": judgement.coverage.compared, "operators": judgement.coverage.operators}
-        yield because("stages.too_little", **shown, **counts, problem=judgement.misfit)
+        yield because("stages.too_little", **shown, **counts)
 
 
 def _little(facts: _ChainFacts, number: int) -> Iterator[Reason]:

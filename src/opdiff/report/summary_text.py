@@ -107,7 +107,7 @@ def one_line(comparison: Comparison, path: str, language: Language = Language.EN
 def outcome_text(comparison: Comparison, language: Language = Language.ENGLISH) -> str:
     """Return the verdict with the first operator at fault."""
     judgement = comparison.judgement
-    verdict = Reason(f"report.outcome_{judgement.outcome}")
+    verdict = Reason("report.outcome_misfit" if judgement.misfit else f"report.outcome_{judgement.outcome}")
     if judgement.findings and judgement.outcome in (Outcome.WRONG, Outcome.SUSPICIOUS):
         worst, others = judgement.findings[0], len(judgement.findings) - 1
         code = "report.outcome_faults" if others else "report.outcome_fault"

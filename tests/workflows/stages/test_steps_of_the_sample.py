@@ -240,7 +240,7 @@ def test_a_step_that_cannot_be_compared_may_hold_the_loss(samples: dict[str, Sta
     chain = chain_of(samples[""], "original", "quantized", quant_rules="")
     assert (chain.verdict.outcome, chain.verdict.culprit) == (Outcome.UNSURE, None)
     advice = advice_of(chain)
-    assert "No step could be compared." in advice
+    assert "No step could be judged." in advice
     assert "Stages 1 and 2 (quantization) could not be compared" in advice
     assert "-qfr is missing" in advice
     assert "It may hold a loss." in advice

@@ -15,8 +15,10 @@ from msgspec import Struct
 from opdiff.core import filesystem
 from opdiff.core.dump import DumpKind, GraphKind
 from opdiff.core.errors import InputError
+from opdiff.core.graph import ModelOrigin
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
+from opdiff.judge.remedies import FUSION_OFF_FILE, fusion_off_commands
 from opdiff.read.directory import Location, scan
 from opdiff.read.filename import GOLDEN_MANIFEST, DumpName, FxName
 
@@ -45,11 +47,13 @@ class InputProblem(Struct, frozen=True):
         path: the directory or file that the problem is about.
         reason: what was found, and what to do.
         is_certain: whether the inputs cannot be meant as they are.
+        misfit: why no operator can be judged if the inputs are compared all the same; `None` if operators can be.
     """
 
     path: str
     reason: Reason
     is_certain: bool = True
+    misfit: Reason | None = None
 
 
 def refuse_certain(problems: Iterable[InputProblem], *, force: bool) -> tuple[Reason, ...]:
@@ -181,18 +185,17 @@ def _exchanged_quantization(target: Dump, golden: Dump, fusion: RuleFile, quant:
 
 
 def _fused_without_rules(target: Dump, golden: Dump) -> Iterator[InputProblem]:
-    rules = {"fr": "FUSION_ON.json", "cfr": _FUSION_OFF}
-    fused = find_fused(target.operators, golden.operators)
-    if fused is not None:
-        command = compare_command(target.path, golden.path, **rules)
-        reason = because("compare.target_fused", name=fused[0], parts=fused[1], command=command)
-        yield InputProblem(target.path, reason, is_certain=False)
-        return
-    fused = find_fused(golden.operators, target.operators)
-    if fused is not None:
-        command = compare_command(golden.path, target.path, **rules)
-        reason = because("compare.golden_fused", name=fused[0], parts=fused[1], command=command)
-        yield InputProblem(golden.path, reason, is_certain=False)
+    sides = (("compare.target_fused", target, golden), ("compare.golden_fused", golden, target))
+    for code, fused, fusion_off in sides:
+        found = find_fused(fused.operators, fusion_off.operators)
+        if found is not None:
+            name, parts = found
+            command = compare_command(fused.path, fusion_off.path, fr="FUSION_ON.json", cfr=_FUSION_OFF)
+            convert, _ = fusion_off_commands(ModelOrigin())
+            misfit = because("compare.other_fusion", file=FUSION_OFF_FILE, command=convert)
+            reason = because(code, name=name, parts=parts, command=command)
+            yield InputProblem(fused.path, reason, is_certain=False, misfit=misfit)
+            return
 
 
 def find_fused(names: Collection[str], others: Collection[str]) -> tuple[str, tuple[str, ...]] | None:

@@ -75,6 +75,7 @@ class Inputs(Struct, frozen=True):
         extra_inputs: the rule files, and other paths that were given besides the dumps.
         files_left_out: number of files of both sides that were not recognized as dumps.
         warnings: signs that inputs were mixed up; they are the first lines of the result.
+        misfit: why no operator can be judged; `None` if nothing is known against it before the pairs are made.
         differences: differences between the environments of two NPU runs.
     """
 
@@ -89,6 +90,7 @@ class Inputs(Struct, frozen=True):
     extra_inputs: ExtraInputs = ExtraInputs()
     files_left_out: int = 0
     warnings: tuple[Reason, ...] = ()
+    misfit: Reason | None = None
     differences: tuple[Reason, ...] = ()
 
 
@@ -159,6 +161,7 @@ def _inputs(
     scenario = choose(target, golden, rules.given)
     problems = (*option_problems(target, overflow=options.overflow), *offline_problems(target, golden, rules))
     warnings = refuse_certain(problems, force=options.force)
+    misfit = next((problem.misfit for problem in problems if problem.misfit is not None), None)
     return Inputs(
         Mode.OFFLINE,
         name,
@@ -170,6 +173,7 @@ def _inputs(
         extra_inputs=_extra_inputs(rules, options),
         files_left_out=len(target.skipped) + len(golden.skipped),
         warnings=warnings,
+        misfit=misfit,
         differences=tuple(offline_differences(target, golden, rules)),
     )
 

@@ -52,6 +52,7 @@ def judge_inputs(
         measured.graphs,
         limits,
         files_left_out=inputs.files_left_out,
+        misfit=None if options.force else inputs.misfit,
         check_same_model=not options.force,
         map_jobs=row_mapper(rows, options),
     )

@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 
 def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
     """Return a comparison with a new judgement."""
-    files_left_out = comparison.judgement.coverage.left_out
-    facts = comparison.error_facts
-    judgement = judge(comparison.rows, comparison.graphs, limits, files_left_out=files_left_out, facts=facts)
+    judgement = judge(
+        comparison.rows,
+        comparison.graphs,
+        limits,
+        files_left_out=comparison.judgement.coverage.left_out,
+        misfit=comparison.judgement.misfit,
+        facts=comparison.error_facts,
+    )
     return judge_replays(replace(comparison, judgement=judgement))
 
 
