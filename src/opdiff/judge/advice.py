@@ -67,6 +67,8 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
         yield because("judge.look_first", operator=judgement.first_bad, unit=judgement.first_unit)
     if judgement.findings:
         yield from _faults(judgement)
+        if judgement.outputs.agreement is Agreement.MATCH:
+            yield because("judge.look_elsewhere")
     elif not judgement.first_unit or accumulated:
         yield from _no_faults(judgement, compared, accumulated)
     yield from judgement.remarks

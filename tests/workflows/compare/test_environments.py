@@ -9,7 +9,7 @@ import pytest
 from command_line import run
 from dump_files import TIME
 from graph_dumps import GraphCase
-from made_dumps import Case, numbers
+from made_dumps import Case, describe, numbers, rule
 from model_files import ModelDef, attr, om_file
 from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
@@ -45,7 +45,6 @@ def add_dump(case: Case, side: str, array: AnyArray, **more: Any) -> None:
     [
         ({}, ""),
         ({"version": "1.0"}, "dump format standard 1.0 (target) and standard 2.0 (golden)"),
-        ({"dump_time": TIME + 3 * DAY}, ""),
         (
             {"version": "", "dump_time": TIME + 3 * DAY},
             f"{FORMATS}; date of the dump 2022-12-19 (target) and 2022-12-16 (golden)",
@@ -53,7 +52,7 @@ def add_dump(case: Case, side: str, array: AnyArray, **more: Any) -> None:
         ({"layout": "NHWC"}, "layout of 1 of 1 operators NHWC (target) and ND (golden)"),
         ({"dtype": dtypes.FLOAT16}, "element type of 1 of 1 operators float16 (target) and float32 (golden)"),
     ],
-    ids=["equal", "version", "days", "version_and_days", "layout", "precision"],
+    ids=["equal", "version", "version_and_days", "layout", "precision"],
 )
 def test_facts_of_dumps(case: Case, target: dict[str, object], told: str) -> None:
     add_dump(case, "target", WRONG, **target)
@@ -64,6 +63,62 @@ def test_facts_of_dumps(case: Case, target: dict[str, object], told: str) -> Non
     assert (f"differ, which may be the cause: {told}." in whole) == bool(told)
     judged = run(case.capsys, "judge", case.out).out.replace("\n  ", " ")
     assert (f"differ, which may be the cause: {told}." in judged) == bool(told)
+
+
+CHECK = "Dumps do not record the versions of CANN, driver and firmware: check that they match each other in both runs"
+DATES = "date of the dump 2022-12-19 (target) and 2022-12-16 (golden)"
+
+
+def told_by(case: Case, *options: object) -> str:
+    out = run(case.capsys, "compare", case.target, case.golden, "-o", case.out, "--no-html", *options).out
+    return out.replace("\n  ", " ")
+
+
+@pytest.mark.parametrize("in_header", [True, False])
+def test_dates_alone_are_no_other_environment(case: Case, *, in_header: bool) -> None:
+    """The date is in the header, otherwise in the name of the file."""
+    later = TIME + 3 * DAY
+    output = encode_tensor(WRONG, dtypes.FLOAT32, "ND")
+    content = standard_dump(EncodedDump(outputs=(output,), op_name="a", dump_time=later if in_header else 0))
+    case.add(case.target, str(DumpName("Op", "a", 1, 3, TIME if in_header else later)), content)
+    add_dump(case, "golden", X)
+    out = told_by(case)
+    assert out.startswith(f"{DATES}\na (Op) is at fault")
+    assert "may be the cause" not in out
+    assert f"The {DATES}. {CHECK}" in out
+    assert f"The {DATES}. {CHECK}" in run(case.capsys, "judge", case.out).out.replace("\n  ", " ")
+
+
+def test_numbers_of_files_that_are_no_times_are_no_dates(case: Case) -> None:
+    for side, array, number in (("target", WRONG, 1), ("golden", X, TIME)):
+        output = encode_tensor(array, dtypes.FLOAT32, "ND")
+        content = standard_dump(EncodedDump(outputs=(output,), op_name="a", dump_time=0))
+        case.add(case.root / side, str(DumpName("Op", "a", 1, 3, number)), content)
+    assert "date" not in told_by(case)
+
+
+@pytest.mark.parametrize(("array", "is_told"), [(WRONG, True), (X, False)])
+def test_unrecorded_versions_are_to_be_checked_if_runs_differ(case: Case, array: AnyArray, *, is_told: bool) -> None:
+    add_dump(case, "target", array)
+    add_dump(case, "golden", X)
+    assert (CHECK in told_by(case)) == is_told
+
+
+@pytest.mark.parametrize(("array", "is_told"), [(WRONG, True), (X * 1.02, False), (X, False)])
+def test_an_upgrade_explains_outputs_that_differ_from_another_platform(
+    case: Case, array: AnyArray, *, is_told: bool
+) -> None:
+    """The dump has the input and the output of one operator."""
+    case.npu("a", X)
+    case.npu("b", array.astype(X.dtype), inputs=(X,))
+    case.npy("a", X)
+    case.npy("b", X)
+    rules = case.rules(
+        rule("a", outputs=(describe("a", 0),)), rule("b", inputs=("a:0",), outputs=(describe("b", 0),))
+    )
+    out = told_by(case, "-fr", rules)
+    assert ("If this began with an upgrade of the environment, check that the versions of CANN" in out) == is_told
+    assert CHECK not in out
 
 
 def test_the_verdict_of_equal_runs_does_not_name_the_environment(case: Case) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -49,10 +50,6 @@ def follow(capsys: pytest.CaptureFixture[str], told: str, out: Path) -> Outcome:
         pytest.param(("golden", "target"), ("on", "off"), 3, "Exchange -tp and -gp: ", id="sides"),
         pytest.param(("target", "golden"), ("off", "on"), 3, "Exchange -fr and -cfr: ", id="rules"),
         pytest.param(("golden", "target"), ("off", "on"), 0, "Exchange the sides and the rule files:", id="both"),
-        pytest.param(("target", "golden"), (), 0, "ab of the target consists of a, b of the golden dump", id="none"),
-        pytest.param(
-            ("golden", "target"), (), 0, "ab of the golden dump consists of a, b of the target", id="none back"
-        ),
     ],
 )
 def test_fusion_on_and_off(
@@ -70,8 +67,52 @@ def test_fusion_on_and_off(
             fusion.capsys, "compare", *(tmp_path / side for side in sides), *words, "--force", "-o", fusion.out
         )
         assert forced.out.startswith("Warning: ")
-    if told and rules:
+    if told:
         follow(fusion.capsys, said, fusion.out)
+
+
+def replace_c(fusion: Case) -> None:
+    """Make the result of operator c of the run with fusion on another one."""
+    for path in fusion.target.glob("Op.c.*"):
+        path.unlink()
+    fusion.npu("c", 3 * X)
+
+
+@pytest.mark.parametrize(
+    ("sides", "told"),
+    [
+        (("target", "golden"), "ab of the target consists of a, b of the golden dump"),
+        (("golden", "target"), "ab of the golden dump consists of a, b of the target"),
+    ],
+    ids=["target fused", "golden fused"],
+)
+def test_other_fusion_without_rules(fusion: Case, sides: tuple[str, str], told: str, tmp_path: Path) -> None:
+    """No operator is blamed: operator c differs, but its tensors need not be the same."""
+    replace_c(fusion)
+    compare = ("compare", *(tmp_path / side for side in sides), "-o", fusion.out, "--no-html")
+    done = run(fusion.capsys, *compare, "--json", tmp_path / "answer.json", "--remedies", tmp_path / "remedies")
+    text = done.out.replace("\n  ", " ")
+    assert done.code == 3
+    assert text.startswith("Warning: the models were compiled with different fusion: " + told)
+    assert f"opdiff compare {tmp_path / 'target'} {tmp_path / 'golden'} -fr FUSION_ON.json -cfr FUSION_OFF.json" in text
+    assert "No operator can be judged" in text
+    assert "--soc_version=SOC_VERSION --output=fusion_off --fusion_switch_file=fusion_switch_all_off.cfg" in text
+    assert "at fault" not in text
+    answer = json.loads((tmp_path / "answer.json").read_bytes())
+    assert (answer["verdict"], answer["findings"]) == ("unsure", [])
+    assert '"ALL": "off"' in (tmp_path / "remedies" / "fusion_switch_all_off.cfg").read_text()
+    again = run(fusion.capsys, "judge", fusion.out).out
+    assert "No operator can be judged" in again
+    assert "at fault" not in again
+    assert "unsure: the inputs do not fit together" in run(fusion.capsys, *compare, "-q").out
+
+
+def test_other_fusion_is_judged_with_force(fusion: Case) -> None:
+    replace_c(fusion)
+    done = run(fusion.capsys, "compare", fusion.target, fusion.golden, "-o", fusion.out, "--no-html", "--force")
+    assert done.code == 0
+    assert done.out.startswith("Warning: the models were compiled with different fusion")
+    assert "c (Op) is at fault" in done.out
 
 
 @pytest.mark.parametrize("copied", [False, True], ids=["one_path", "equal_files"])

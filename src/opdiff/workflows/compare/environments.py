@@ -1,7 +1,7 @@
 """Differences between the environments of two NPU runs, as far as dumps, offline models and graph texts record them.
 
-Devices and versions compute with other algorithms, layouts and element types. Such a difference explains that many
-operators deviate a little, and is named in the verdict then.
+Devices and versions compute with other algorithms, layouts and element types. Differences that were recorded are named
+in the verdict if the runs differ, and versions that are never recorded are to be checked then.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from opdiff.core.errors import DumpError
 from opdiff.core.judgement import Agreement
 from opdiff.core.reasons import Reason, because
 from opdiff.read import read_operator
+from opdiff.read.filename import DumpName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from opdiff.core.comparison import Row
+    from opdiff.core.comparison import Row, Side
     from opdiff.core.dump import Dump, DumpedOp
     from opdiff.core.graph import ModelOrigin, TextGraph
     from opdiff.core.judgement import Judgement
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from opdiff.read.graph.tree import GraphTree
 
 NOTE = "compare.environments_differ"
+DATES_NOTE = "compare.dates_differ"
 # Options of the compiler that decide in which precision and with which algorithms operators compute.
 _OPTIONS = (
     "--soc_version", "--core_type", "--precision_mode", "--precision_mode_v2", "--op_precision_mode",
@@ -38,29 +40,46 @@ _OPTIONS = (
 )  # fmt: skip
 # Sentences about errors that an environment can explain.
 _EXPLAINED = ("judge.noisy_run", *(f"judge.outputs_{outputs}" for outputs in (Agreement.SLIGHT, Agreement.SIGNIFICANT)))
+# Sentences that name CANN, driver and firmware.
+_NAMING_VERSIONS = frozenset({"judge.noisy_run", "judge.look_elsewhere"})
 _DATE = Reason("compare.environment_date")
 _MIN_SHARE = 0.5
+# Numbers in file names that give an earlier time are no times.
+_FIRST_DUMP = 1_000_000_000
 _SECONDS_PER_DAY = 86_400
 _MICROSECONDS_PER_SECOND = 1_000_000
 
 
 def environment_note(differences: Iterable[Reason]) -> tuple[Reason, ...]:
-    """Return the differences as one note; nothing if there are none, or the date alone."""
+    """Return the differences as one note; nothing if there are none. Other dates alone are no other environment."""
     found = tuple(dict.fromkeys(differences))
-    is_told = any(difference.fact("what") != _DATE for difference in found)
-    return (because(NOTE, differences=found),) if is_told else ()
+    if [difference.fact("what") for difference in found] == [_DATE]:
+        return (because(DATES_NOTE, date=found[0]),)
+    return (because(NOTE, differences=found),) if found else ()
 
 
-def with_environments(judgement: Judgement, notes: Iterable[Reason]) -> Judgement:
-    """Return a judgement that names the differences after its sentences about outputs and noise, unless all is well."""
-    note = next((note for note in notes if note.code == NOTE), None)
+def with_environments(judgement: Judgement, target: Side, golden: Side, notes: Iterable[Reason]) -> Judgement:
+    """Return a judgement that names the environments, unless all is well.
+
+    Recorded differences of two NPU runs follow the sentences about outputs and noise. The last sentence names the
+    versions that dumps do not record: for two NPU runs that differ, and for outputs that differ significantly from those
+    of another platform.
+    """
     advice = judgement.advice
     positions = [number for number, sentence in enumerate(advice, 1) if sentence.code in _EXPLAINED]
-    if note is None or not (positions or judgement.findings):
+    if target.kind is not DumpKind.NPU or not (positions or judgement.findings):
         return judgement
     position = positions[-1] if positions else len(advice)
-    sentence = because("compare.known_differences", differences=note.fact("differences"))
-    return replace(judgement, advice=(*advice[:position], sentence, *advice[position:]))
+    by_code = {note.code: note for note in notes}
+    known, dates = by_code.get(NOTE), by_code.get(DATES_NOTE)
+    differences = (because("compare.known_differences", differences=known.fact("differences")),) if known else ()
+    unrecorded: tuple[Reason, ...] = ()
+    if not any(sentence.code in _NAMING_VERSIONS for sentence in advice):
+        if golden.kind is DumpKind.NPU:
+            unrecorded = (because("compare.check_versions", date=dates and because("compare.dates_first", note=dates)),)
+        elif judgement.outputs.agreement is Agreement.SIGNIFICANT:
+            unrecorded = (because("compare.after_upgrade"),)
+    return replace(judgement, advice=(*advice[:position], *differences, *advice[position:], *unrecorded))
 
 
 # Offline
@@ -71,7 +90,9 @@ def offline_differences(target: Dump, golden: Dump, rules: Rules) -> Iterator[Re
     if rules.fusion and rules.fusion_off:
         yield from _compiled_differently(rules.fusion.origin, rules.fusion_off.origin)
     if target.kind is DumpKind.NPU and golden.kind is DumpKind.NPU:
-        yield from _dumped_differently(_first_header(target), _first_header(golden))
+        headers = [_first_header(dump) for dump in (target, golden)]
+        yield from _formatted_differently(*headers)
+        yield from _dated_differently(*map(_dump_time, (target, golden), headers))
         yield from _laid_out_differently(target, golden)
 
 
@@ -97,13 +118,22 @@ def _first_header(dump: Dump) -> OpDump | None:
     return None
 
 
-def _dumped_differently(target: OpDump | None, golden: OpDump | None) -> Iterator[Reason]:
-    if target is None or golden is None:
-        return
-    formats = (f"{header.container} {header.version}".rstrip() for header in (target, golden))
-    yield from _difference(Reason("compare.environment_format"), *formats)
-    seconds = [(header.dump_time or 0) // _MICROSECONDS_PER_SECOND for header in (target, golden)]
-    if all(seconds) and abs(seconds[0] - seconds[1]) > _SECONDS_PER_DAY:
+def _formatted_differently(target: OpDump | None, golden: OpDump | None) -> Iterator[Reason]:
+    if target is not None and golden is not None:
+        formats = (f"{header.container} {header.version}".rstrip() for header in (target, golden))
+        yield from _difference(Reason("compare.environment_format"), *formats)
+
+
+def _dump_time(dump: Dump, header: OpDump | None) -> int:
+    """Return the time of a dump in microseconds: of a header, otherwise of a file name; 0 if unknown."""
+    recorded = header.dump_time if header else None
+    return recorded or max((operator.timestamp for operator in dump.operators.values()), default=0)
+
+
+def _dated_differently(target: int, golden: int) -> Iterator[Reason]:
+    """Yield the dates of two dumps, whose times are in microseconds, if there is more than a day between them."""
+    seconds = [microseconds // _MICROSECONDS_PER_SECOND for microseconds in (target, golden)]
+    if min(seconds) > _FIRST_DUMP and abs(seconds[0] - seconds[1]) > _SECONDS_PER_DAY:
         yield from _difference(_DATE, *map(_date, seconds))
 
 
@@ -140,6 +170,14 @@ def graph_differences(
             what = because("compare.environment_option", name=name)
             yield from _difference(what, ours.versions[name], theirs.versions[name])
         yield from _difference(Reason("compare.environment_graph"), len(ours.operators), len(theirs.operators))
+    if golden.kind is GraphKind.GE:
+        yield from _dated_differently(_file_time(target), _file_time(golden))
+
+
+def _file_time(tree: GraphTree) -> int:
+    """Return the time of a file of the first folder in microseconds; 0 if unknown. Long runs have millions of files."""
+    names = (entry.parsed for entry in next(tree.folders()).entries)
+    return next((name.timestamp for name in names if isinstance(name, DumpName)), 0)
 
 
 def _torchair(tree: GraphTree) -> Reason:

@@ -65,7 +65,7 @@ def judge_inputs(
     environment = steps.attempt(because("compare.step_environment"), partial(_environment_note, inputs, rows), ())
     notes = (*measured.notes, *environment)
     judgement = steps.attempt(
-        because("compare.step_advice"), partial(with_input_advice, judgement, inputs.warnings, notes), judgement
+        because("compare.step_advice"), partial(with_input_advice, judgement, inputs, notes), judgement
     )
     profiles = steps.attempt(because("compare.step_profiles"), partial(find_profiles, rows, judgement, pairs), ())
     pictures = steps.attempt(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import Judgement
     from opdiff.core.reasons import Reason
     from opdiff.judge.limits import Limits
+    from opdiff.workflows.compare.inputs import Inputs
 
 
 def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
@@ -37,10 +38,11 @@ def judge_replays(comparison: Comparison) -> Comparison:
     from opdiff.judge.replay_verdicts import with_replays
 
     judgement = with_replays(comparison.judgement, comparison.rows, comparison.replays)
-    return replace(comparison, judgement=with_input_advice(judgement, comparison.warnings, comparison.notes))
+    return replace(comparison, judgement=with_input_advice(judgement, comparison, comparison.notes))
 
 
-def with_input_advice(judgement: Judgement, warnings: Iterable[Reason], notes: Iterable[Reason]) -> Judgement:
+def with_input_advice(judgement: Judgement, inputs: Inputs | Comparison, notes: Iterable[Reason]) -> Judgement:
     """Return a judgement whose advice begins with warnings, and names how the environments of the runs differ."""
-    first = [because("compare.warning", problem=warning, command=warning.fact("command")) for warning in warnings]
-    return replace(judgement, advice=(*first, *with_environments(judgement, notes).advice))
+    first = [because("compare.warning", problem=each, command=each.fact("command")) for each in inputs.warnings]
+    advice = with_environments(judgement, inputs.target, inputs.golden, notes).advice
+    return replace(judgement, advice=(*first, *advice))
