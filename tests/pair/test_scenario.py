@@ -58,7 +58,7 @@ def test_every_combination_is_a_scenario_or_refused(target: str, golden: str, op
         ("npu quantized", "npy quantized", "fq", UsageError, "-qfr does not apply."),
         ("npy quantized", "npy", "", UsageError, "takes -qfr, but no rule file was given: -qfr is missing."),
         ("npy quantized", "npy", "f", UsageError, "-qfr is missing; -fr does not apply."),
-        ("npu", "npu", "f", UsageError, "takes no rule file or -fr with -cfr, but -fr was given."),
+        ("npu", "npu", "f", UsageError, "but -fr was given. Give none for two versions or two processors"),
         ("npu", "npu", "c", UsageError, "takes no rule file or -fr with -cfr, but -cfr was given."),
         ("npu", "npu quantized", "", InputError, "only if both are quantized or neither is."),
         ("npu quantized", "npu", "fc", InputError, "only if both are quantized or neither is."),

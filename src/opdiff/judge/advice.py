@@ -67,8 +67,6 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
         yield because("judge.look_first", operator=judgement.first_bad, unit=judgement.first_unit)
     if judgement.findings:
         yield from _faults(judgement)
-        if judgement.outputs.agreement is Agreement.MATCH:
-            yield because("judge.look_elsewhere")
     elif not judgement.first_unit or accumulated:
         yield from _no_faults(judgement, compared, accumulated)
     yield from judgement.remarks
@@ -159,6 +157,8 @@ def _faults(judgement: Judgement) -> Iterator[Reason]:
         )
         more = because("judge.more_faults", count=len(others) - _MAX_NAMES) if len(others) > _MAX_NAMES else None
         yield because("judge.also_at_fault", faults=listed, more=more)
+    if judgement.outputs.agreement is Agreement.MATCH:
+        yield because("judge.look_elsewhere")
 
 
 def fault_sentence(finding: Finding, outputs: ModelOutputs) -> Reason:

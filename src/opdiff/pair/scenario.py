@@ -113,7 +113,8 @@ def _explain_rules(table: _Table, given: frozenset[str]) -> Reason:
     changes = [because("pair.rules_missing", options=_options(missing))] if missing else []
     changes += [because("pair.rules_superfluous", options=_options(superfluous))] if superfluous else []
     details = because("pair.rules_details", changes=tuple(changes)) if changes else None
-    return because("pair.rules_taken", accepted=accepted, given=_options(given), details=details)
+    runs = because("pair.rules_of_two_runs") if table is _NPU_NPU else None
+    return because("pair.rules_taken", accepted=accepted, given=_options(given), details=details, runs=runs)
 
 
 def _options(names: frozenset[str]) -> Reason:

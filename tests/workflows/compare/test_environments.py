@@ -113,9 +113,7 @@ def test_an_upgrade_explains_outputs_that_differ_from_another_platform(
     case.npu("b", array.astype(X.dtype), inputs=(X,))
     case.npy("a", X)
     case.npy("b", X)
-    rules = case.rules(
-        rule("a", outputs=(describe("a", 0),)), rule("b", inputs=("a:0",), outputs=(describe("b", 0),))
-    )
+    rules = case.rules(rule("a", outputs=(describe("a", 0),)), rule("b", inputs=("a:0",), outputs=(describe("b", 0),)))
     out = told_by(case, "-fr", rules)
     assert ("If this began with an upgrade of the environment, check that the versions of CANN" in out) == is_told
     assert CHECK not in out

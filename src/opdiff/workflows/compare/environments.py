@@ -62,8 +62,8 @@ def with_environments(judgement: Judgement, target: Side, golden: Side, notes: I
     """Return a judgement that names the environments, unless all is well.
 
     Recorded differences of two NPU runs follow the sentences about outputs and noise. The last sentence names the
-    versions that dumps do not record: for two NPU runs that differ, and for outputs that differ significantly from those
-    of another platform.
+    versions that dumps do not record: for two NPU runs that differ, and for outputs that differ significantly from
+    those of another platform.
     """
     advice = judgement.advice
     positions = [number for number, sentence in enumerate(advice, 1) if sentence.code in _EXPLAINED]
