@@ -114,7 +114,7 @@ def test_no_decrease(
     path = version.fusion_on if is_quantized else sound.target
     done = documented(command, tmp_path / "out", shutil.copytree(path, tmp_path / "copy"), path)
     assert "No operator is at fault" in done.out
-    assert {row["RunVerdict"].split(".")[0] for row in result_of(tmp_path / "out").rows} <= {"clean", ""}
+    assert result_of(tmp_path / "out").rows[0]["RunVerdict"].startswith("clean")
 
 
 @requires(
@@ -389,5 +389,5 @@ def test_fusion_without_rules(fusion: StageSample, command: Command, tmp_path: P
     right = shlex.join(["opdiff", "compare", fusion.fusion_on, fusion.fusion_off])
     assert done.code == 3
     assert f"{right} -fr FUSION_ON.json -cfr FUSION_OFF.json" in done.out
-    assert {row["RunVerdict"].split(".")[0] for row in result_of(tmp_path).rows} <= {"unsure", ""}
+    assert result_of(tmp_path).rows[0]["RunVerdict"].startswith("unsure")
     assert "at fault" not in done.out

@@ -57,7 +57,7 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
         yield _coverage(coverage)
         return
     yield from _reservations(coverage)
-    yield from _outputs(judgement.outputs, has_findings=bool(judgement.findings))
+    yield from _outputs(judgement)
     if judgement.noise > _MAX_USUAL_NOISE:
         yield because("judge.noisy_run")
     if len(judgement.candidates) > 1 and judgement.findings:
@@ -95,11 +95,14 @@ def _reservations(coverage: Coverage) -> Iterator[Reason]:
         yield because("judge.checksums_only", count=coverage.checksums, total=total)
 
 
-def _outputs(outputs: ModelOutputs, *, has_findings: bool) -> Iterator[Reason]:
+def _outputs(judgement: Judgement) -> Iterator[Reason]:
     """Yield how well the model's outputs agree; the usual causes only if no operator is found to be at fault."""
+    outputs = judgement.outputs
     if outputs.tensor:
-        is_bad = outputs.agreement in (Agreement.SLIGHT, Agreement.SIGNIFICANT)
-        usual = Reason(f"judge.usual_causes_{outputs.agreement}") if is_bad and not has_findings else None
+        is_slight, is_significant = (outputs.agreement is each for each in (Agreement.SLIGHT, Agreement.SIGNIFICANT))
+        is_unexplained = not judgement.findings or (is_slight and _is_noise_of_run(judgement))
+        is_told = is_unexplained and (is_slight or is_significant)
+        usual = Reason(f"judge.usual_causes_{outputs.agreement}") if is_told else None
         facts = {"tensor": outputs.tensor, "numbers": _numbers(outputs), "usual": usual}
         by_statistics = outputs.agreement is Agreement.UNKNOWN and outputs.error is None
         yield Reason(f"judge.outputs_{'statistics' if by_statistics else outputs.agreement}", tuple(facts.items()))
@@ -144,9 +147,7 @@ def _no_faults(judgement: Judgement, compared: int, accumulated: int) -> Iterato
 def _faults(judgement: Judgement) -> Iterator[Reason]:
     worst, others = judgement.findings[0], judgement.findings[1:]
     sentence = fault_sentence(worst, judgement.outputs)
-    # Where all operators differ, one that only differs more is not at fault for that.
-    is_noise = judgement.noise >= MAX_RUN_NOISE and worst.kind in _UNEXPLAINED
-    yield Reason("judge.noisiest", sentence.facts) if is_noise else sentence
+    yield Reason("judge.noisiest", sentence.facts) if _is_noise_of_run(judgement) else sentence
     if worst.share:
         yield because("judge.output_share", share=worst.share)
     yield remedy_sentence(worst)
@@ -159,6 +160,11 @@ def _faults(judgement: Judgement) -> Iterator[Reason]:
         yield because("judge.also_at_fault", faults=listed, more=more)
     if judgement.outputs.agreement is Agreement.MATCH:
         yield because("judge.look_elsewhere")
+
+
+def _is_noise_of_run(judgement: Judgement) -> bool:
+    """Return whether all operators differ. One that only differs more is not at fault for that."""
+    return judgement.noise >= MAX_RUN_NOISE and judgement.findings[0].kind in _UNEXPLAINED
 
 
 def fault_sentence(finding: Finding, outputs: ModelOutputs) -> Reason:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from opdiff.core.dump import DumpKind, GraphKind
 from opdiff.core.errors import DumpError
-from opdiff.core.judgement import Agreement
+from opdiff.core.judgement import Agreement, ErrorKind
 from opdiff.core.reasons import Reason, because
 from opdiff.read import read_operator
 from opdiff.read.filename import DumpName
@@ -63,7 +63,7 @@ def with_environments(judgement: Judgement, target: Side, golden: Side, notes: I
 
     Recorded differences of two NPU runs follow the sentences about outputs and noise. The last sentence names the
     versions that dumps do not record: for two NPU runs that differ, and for outputs that differ significantly from
-    those of another platform.
+    those of another platform, unless the inputs differ.
     """
     advice = judgement.advice
     positions = [number for number, sentence in enumerate(advice, 1) if sentence.code in _EXPLAINED]
@@ -74,7 +74,8 @@ def with_environments(judgement: Judgement, target: Side, golden: Side, notes: I
     known, dates = by_code.get(NOTE), by_code.get(DATES_NOTE)
     differences = (because("compare.known_differences", differences=known.fact("differences")),) if known else ()
     unrecorded: tuple[Reason, ...] = ()
-    if not any(sentence.code in _NAMING_VERSIONS for sentence in advice):
+    have_other_inputs = any(finding.kind is ErrorKind.INPUT for finding in judgement.findings)
+    if not have_other_inputs and not any(sentence.code in _NAMING_VERSIONS for sentence in advice):
         if golden.kind is DumpKind.NPU:
             unrecorded = (because("compare.check_versions", date=dates and because("compare.dates_first", note=dates)),)
         elif judgement.outputs.agreement is Agreement.SIGNIFICANT:
