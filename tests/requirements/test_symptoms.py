@@ -82,11 +82,8 @@ def cancelling(case: Case) -> tuple[str, Path]:
     golden = target = random.normal(size=(16, 64)).astype(np.float32)
     rules = []
     for number in range(30):
-        factor, name, read = (
-            (random.normal(size=(64, 64)) / 8).astype(np.float32),
-            f"mm{number}",
-            tensor(target, dtypes.FLOAT16),
-        )
+        name, read = f"mm{number}", tensor(target, dtypes.FLOAT16)
+        factor = (random.normal(size=(64, 64)) / 8).astype(np.float32)
         golden, rounded = golden @ factor, target @ factor * (1 + 3e-4 * random.standard_normal(target.shape))
         target = rounded.astype(np.float16).astype(np.float32)
         case.npy(name, golden)
