@@ -25,6 +25,7 @@ from requirements.requirement import requires
 if TYPE_CHECKING:
     from command_line import Capture, Command, Outcome
     from made_dumps import Result
+    from opdiff.core.codes import AnyArray
     from opdiff.sample import Sample
 
 VERSIONS = "Accuracy Comparison Before and After Version Iteration"
@@ -391,3 +392,30 @@ def test_fusion_without_rules(fusion: StageSample, command: Command, tmp_path: P
     assert f"{right} -fr FUSION_ON.json -cfr FUSION_OFF.json" in done.out
     assert result_of(tmp_path).rows[0]["RunVerdict"].startswith("unsure")
     assert "at fault" not in done.out
+
+
+@requires(
+    FUSION,
+    "without rules, an operator that absorbed another under its own name (Conv and BatchNorm) is not taken for wrong",
+    "an error that goes on to the next operator is still one of the fused operator",
+)
+@pytest.mark.parametrize("factor", [1, 3])
+def test_an_operator_fused_under_the_same_name(case: Case, factor: int) -> None:
+    conv, norm = X * 1.25, (X * np.linspace(1, 3, 5) + 1).astype(np.float32)
+    relu = np.maximum(norm, 0)
+
+    def at(address: int, array: AnyArray) -> EncodedTensor:
+        return tensor(array, address=4096 * address)
+
+    case.npu("conv", at(2, norm * factor), inputs=(at(1, X),), op_type="Conv2D")
+    case.npu("relu", at(4, relu * factor), inputs=(at(2, norm * factor),), op_type="Relu")
+    case.npu_golden("conv", at(2, conv), inputs=(at(1, X),), op_type="Conv2D")
+    case.npu_golden("norm", at(3, norm), inputs=(at(2, conv),), op_type="BNInference")
+    case.npu_golden("relu", at(4, relu), inputs=(at(3, norm),), op_type="Relu")
+    told = case.run("--no-html").out.replace("\n  ", " ")
+    if factor == 1:
+        assert "wrong pairing; its relative error is" in told
+        assert "the output of norm, which reads it in the golden run and does not exist in the target" in told
+    else:
+        assert "wrong pairing" not in told
+        assert "conv (Conv2D) or norm" in told or "conv (Conv2D) is at fault" in told

@@ -224,7 +224,11 @@ def _pairing(case: Case) -> Cause | None:
     """An operator that reads the tensor is too good for this error, or all are good and the tensor is unrelated."""
     metrics, network = case.metrics, case.context.network
     if case.created.refuted_by:
-        refuted = because("judge.refuted", reader=case.created.refuted_by, error=case.magnitude.error)
+        reader = case.created.refuted_by
+        if network.lacks(network.operators[reader]):
+            fused = because("judge.fused_reader", reader=reader, error=case.magnitude.error)
+            return Cause(ErrorKind.PAIRING, (fused, because("judge.give_both_rules")))
+        refuted = because("judge.refuted", reader=reader, error=case.magnitude.error)
         return Cause(ErrorKind.PAIRING, (refuted, because("judge.probably_mispaired")))
     cosine = metrics.centred_cosine if metrics.centred_cosine is not None else metrics.finite_cosine
     if case.created.is_input or cosine is None or _is_related(metrics):

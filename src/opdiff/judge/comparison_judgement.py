@@ -228,7 +228,8 @@ def _rank(network: Network, located: Located, faulty_readers: frozenset[str] = f
 def _refuting_reader(error: CreatedError, network: Network, located: Located, faulty_readers: frozenset[str]) -> str:
     """Return an operator that reads the tensor and whose output is too good for this error; empty for none.
 
-    Linear operators keep relative errors, and sums keep absolute errors. Other operators may hide errors.
+    Linear operators keep relative errors, and sums keep absolute errors. Other operators may hide errors. A reader that
+    the target does not have was probably fused into the operator, whose output is then that of the reader.
     """
     if error.is_input:
         return ""
@@ -236,7 +237,8 @@ def _refuting_reader(error: CreatedError, network: Network, located: Located, fa
         reader, magnitude = network.operators[name], located.operators.get(name, _NO_ERRORS).magnitude
         if name in faulty_readers or magnitude is None or magnitude.has_special_mismatch:
             continue
-        if reader.error_model.propagation in (Propagation.LINEAR, Propagation.NORMALIZE):
+        is_fused = network.lacks(reader)
+        if is_fused or reader.error_model.propagation in (Propagation.LINEAR, Propagation.NORMALIZE):
             errors = error.magnitude.error, magnitude.error
         elif reader.error_model.propagation is Propagation.ADD:
             errors = error.magnitude.rms_error, magnitude.rms_error

@@ -76,6 +76,10 @@ class Network(Struct, frozen=True):
     has_known_edges: bool
     has_edges: bool
 
+    def lacks(self, operator: Operator) -> bool:
+        """Return whether only the golden dump of an NPU has an operator, as far as dumps without rules tell."""
+        return not self.has_known_edges and not operator.rows
+
 
 def build_network(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
     """Return the network of a comparison; operators without a node come last, in the order of the rows."""
