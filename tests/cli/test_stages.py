@@ -116,3 +116,15 @@ def test_a_file_that_changes_the_limits_is_named(
     named = f"The limits are not the defaults: {limits} changes them."
     assert named in " ".join(done.out.split())
     assert named in json.loads(answer.read_text())["notes"]
+
+
+def test_a_step_of_other_fusion_without_rules(sample: StageSample, tmp_path: Path, capsys: Capture) -> None:
+    """The step is not judged; the switches for the conversion are written."""
+    folders = (sample.fusion_off, sample.fusion_on)
+    done = run(capsys, "stages", *folders, "-o", tmp_path / "out", "--no-html", "--remedies", tmp_path / "fix")
+    told = done.out.replace("\n  ", " ")
+    assert done.code == 3
+    assert "Stages 1 and 2 (fusion) cannot be judged. It may hold a loss. No operator can be judged: " in told
+    assert "No step could be judged." in told
+    assert "at fault" not in told
+    assert f"remedy: {tmp_path / 'fix' / 'fusion_switch_all_off.cfg'}" in done.out

@@ -186,10 +186,12 @@ def write_fusion_switches(chain: Chain, folder: str) -> list[str]:
 
 
 def write_stage_remedies(chain: Chain, folder: str) -> list[str]:
-    """Write the files that apply the remedies for the step that lost most; return their paths."""
+    """Write the files that apply the remedies for the step that lost most, or cannot be judged; return their paths."""
     culprit = chain.verdict.culprit
     if culprit is None:
-        return []
-    shown_by = chain.verdict.steps[culprit].shown_by
-    comparison = (chain.steps[culprit] if shown_by is None else chain.total(shown_by)).comparison
+        compared = (step.comparison for step in chain.steps if step.comparison is not None)
+        comparison = next((each for each in compared if each.judgement.misfit is not None), None)
+    else:
+        shown_by = chain.verdict.steps[culprit].shown_by
+        comparison = (chain.steps[culprit] if shown_by is None else chain.total(shown_by)).comparison
     return write_remedies(comparison, folder) if comparison else []
