@@ -1,0 +1,89 @@
+"""The rule file that a comparison needs after one that describes another model."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from opdiff.core import filesystem
+from opdiff.core.dump import DumpKind
+from opdiff.core.errors import InputError
+from opdiff.core.judgement import FITTING_RULES
+from opdiff.core.reasons import because, kind_of
+from opdiff.core.remote.urls import is_remote
+from opdiff.read.directory import locate
+from opdiff.read.rules import read_rules
+from opdiff.workflows.compare.input_checks import compare_command, known_share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opdiff.core.comparison import Comparison
+    from opdiff.core.reasons import Reason
+
+_EXTENSIONS = (".json", ".om", ".om2", ".txt", ".pbtxt")
+# Reading 1 MB of JSON takes about 20 ms.
+_MAX_FILES = 20
+_MAX_NBYTES = 32 << 20
+_MIN_SHARE = 0.5
+_ATC_OF_MODEL = "atc --mode=1 --om=MODEL.om --json=MODEL.json"
+_ATC_OF_TEXT = "atc --mode=5 --om=ge_proto_BUILD.txt --json=GRAPH.json"
+
+
+def needed_rules(comparison: Comparison) -> Iterator[Reason]:
+    """Yield what the given rule file describes, and the file beside it that fits, otherwise how to get one."""
+    given, dumped = comparison.extra_inputs, locate(comparison.target.path).model
+    option, path = ("-fr", given.fusion_rules) if given.fusion_rules else ("-qfr", given.quant_rules)
+    with suppress(InputError):
+        rules = read_rules(path)
+        described = rules.origin.option("--model") or rules.origin.name or rules.graphs[0].name
+        of_dump = because("compare.dumped_model", model=dumped) if dumped else None
+        facts = {"option": option, "file": os.path.basename(path), "model": described, "dumped": of_dump}
+        yield because("compare.rules_of_model", **facts)
+    fitting = _fitting_rules(comparison, path)
+    if fitting is not None:
+        yield fitting
+        return
+    if option == "-qfr":
+        yield because("compare.quant_rules_needed")
+    if comparison.target.kind is DumpKind.NPU:
+        yield because("compare.fusion_rules_needed", command=_ATC_OF_MODEL)
+    # Inference may have such folders, too.
+    if dumped:
+        yield because("compare.training_rules_needed", command=_ATC_OF_TEXT)
+
+
+def _fitting_rules(comparison: Comparison, given: str) -> Reason | None:
+    """Find the file that has most of the operators that the given file does not have."""
+    reasons = ((row, kind_of(row.reason)) for row in comparison.rows if row.reason)
+    unknown = {row.key.op if row.key else row.label.target for row, codes in reasons if "pair.not_in_rules" in codes}
+    shares: dict[str, float] = {}
+    with suppress(OSError):
+        for path in islice(_rule_files_beside(given), _MAX_FILES):
+            with suppress(InputError):
+                if filesystem.getsize(path) <= _MAX_NBYTES:
+                    shares[path] = known_share(unknown, read_rules(path))
+    best = max(shares, key=lambda path: shares[path], default="")
+    if not best or shares[best] <= _MIN_SHARE:
+        return None
+    known = round(shares[best] * len(unknown))
+    return because(FITTING_RULES, path=best, known=known, count=len(unknown), next=_command(comparison, best))
+
+
+def _command(comparison: Comparison, rules: str) -> str:
+    """Return the command of the comparison with this rule file."""
+    given, is_compiled = comparison.extra_inputs, comparison.target.kind is DumpKind.NPU
+    options = {"cfr": given.fusion_off_rules, "qfr": given.quant_rules} | {"fr" if is_compiled else "qfr": rules}
+    paths = {name: path for name, path in options.items() if path}
+    return compare_command(comparison.target.path, comparison.golden.path, **paths)
+
+
+def _rule_files_beside(given: str) -> Iterator[str]:
+    if is_remote(given):
+        return
+    folder, name = os.path.split(given)
+    for item in filesystem.list_folder(folder or "."):
+        if item.name.endswith(_EXTENSIONS) and item.name != name:
+            yield os.path.join(folder, item.name)
