@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from typing import TYPE_CHECKING
@@ -80,3 +81,16 @@ def test_a_rule_file_that_is_gone_is_not_described(case: Case) -> None:
     judged = run(case.capsys, "judge", case.out)
     assert "describes the model" not in judged.out
     assert "-fr needs the compiled model that was dumped" in judged.out
+
+
+def test_other_files_beside_it_cost_nothing(case: Case) -> None:
+    write_sides(case)
+    folder = case.root / "rules"
+    given = case.add(folder, "given.json", b'{"graph": []}')
+    os.mkfifo(folder / "pipe.json")
+    (folder / "folder.json").mkdir()
+    (folder / "gone.json").symlink_to(folder / "nowhere.json")
+    done = case.run("-fr", given)
+    assert (done.code, "describes the model" in done.out, "next: " in done.out) == (3, False, False)
+    right = case.rules(*NETWORK, file="rules/right.json")
+    assert f"next: opdiff compare {case.target} {case.golden} -fr {right}\n" in case.run("-fr", given).out

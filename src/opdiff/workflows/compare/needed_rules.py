@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
 
 _EXTENSIONS = (".json", ".om", ".om2", ".txt", ".pbtxt")
-# Reading 1 MB of JSON takes about 20 ms.
+# Reading 1 MB of JSON takes about 15 ms.
 _MAX_FILES = 20
 _MAX_NBYTES = 32 << 20
 _MIN_SHARE = 0.5
@@ -34,56 +34,66 @@ _ATC_OF_TEXT = "atc --mode=5 --om=ge_proto_BUILD.txt --json=GRAPH.json"
 
 def needed_rules(comparison: Comparison) -> Iterator[Reason]:
     """Yield what the given rule file describes, and the file beside it that fits, otherwise how to get one."""
-    given, dumped = comparison.extra_inputs, locate(comparison.target.path).model
-    option, path = ("-fr", given.fusion_rules) if given.fusion_rules else ("-qfr", given.quant_rules)
-    with suppress(InputError):
-        rules = read_rules(path)
-        described = rules.origin.option("--model") or rules.origin.name or rules.graphs[0].name
+    given, dumped = _given(comparison), locate(comparison.target.path).model
+    # Results of old versions do not have the rule files.
+    option, path = next(iter(given.items()), ("fr", ""))
+    described = _described_model(path)
+    if described:
         of_dump = because("compare.dumped_model", model=dumped) if dumped else None
-        facts = {"option": option, "file": os.path.basename(path), "model": described, "dumped": of_dump}
+        facts = {"option": f"-{option}", "file": os.path.basename(path), "model": described, "dumped": of_dump}
         yield because("compare.rules_of_model", **facts)
-    fitting = _fitting_rules(comparison, path)
+    needed = "fr" if option == "qfr" and comparison.target.kind is DumpKind.NPU else option
+    fitting = _fitting_rules(comparison, path, needed)
     if fitting is not None:
         yield fitting
         return
-    if option == "-qfr":
+    if option == "qfr":
         yield because("compare.quant_rules_needed")
-    if comparison.target.kind is DumpKind.NPU:
-        yield because("compare.fusion_rules_needed", command=_ATC_OF_MODEL)
+    if needed != "qfr":
+        yield because("compare.fusion_rules_needed", option=f"-{needed}", command=_ATC_OF_MODEL)
     # Inference may have such folders, too.
     if dumped:
         yield because("compare.training_rules_needed", command=_ATC_OF_TEXT)
 
 
-def _fitting_rules(comparison: Comparison, given: str) -> Reason | None:
+def _given(comparison: Comparison) -> dict[str, str]:
+    """Return the given rule files by their options, that of the target first."""
+    given = comparison.extra_inputs
+    files = {"fr": given.fusion_rules, "cfr": given.fusion_off_rules, "qfr": given.quant_rules}
+    return {option: path for option, path in files.items() if path}
+
+
+def _described_model(path: str) -> str:
+    """Return the original model, otherwise the compiled one or its graph; empty if the file cannot be read any more."""
+    try:
+        rules = read_rules(path)
+    except InputError:
+        return ""
+    names = (rules.origin.option("--model"), rules.origin.name, *(graph.name for graph in rules.graphs))
+    return next(filter(None, names), "")
+
+
+def _fitting_rules(comparison: Comparison, given: str, option: str) -> Reason | None:
     """Find the file that has most of the operators that the given file does not have."""
     reasons = ((row, kind_of(row.reason)) for row in comparison.rows if row.reason)
     unknown = {row.key.op if row.key else row.label.target for row, codes in reasons if "pair.not_in_rules" in codes}
     shares: dict[str, float] = {}
-    with suppress(OSError):
-        for path in islice(_rule_files_beside(given), _MAX_FILES):
-            with suppress(InputError):
-                if filesystem.getsize(path) <= _MAX_NBYTES:
-                    shares[path] = known_share(unknown, read_rules(path))
+    for path in islice(_rule_files_beside(given), _MAX_FILES):
+        with suppress(InputError, OSError):
+            if filesystem.getsize(path) <= _MAX_NBYTES:
+                shares[path] = known_share(unknown, read_rules(path))
     best = max(shares, key=lambda path: shares[path], default="")
     if not best or shares[best] <= _MIN_SHARE:
         return None
     known = round(shares[best] * len(unknown))
-    return because(FITTING_RULES, path=best, known=known, count=len(unknown), next=_command(comparison, best))
-
-
-def _command(comparison: Comparison, rules: str) -> str:
-    """Return the command of the comparison with this rule file."""
-    given, is_compiled = comparison.extra_inputs, comparison.target.kind is DumpKind.NPU
-    options = {"cfr": given.fusion_off_rules, "qfr": given.quant_rules} | {"fr" if is_compiled else "qfr": rules}
-    paths = {name: path for name, path in options.items() if path}
-    return compare_command(comparison.target.path, comparison.golden.path, **paths)
+    options = _given(comparison) | {option: best}
+    command = compare_command(comparison.target.path, comparison.golden.path, **options)
+    return because(FITTING_RULES, path=best, known=known, count=len(unknown), next=command)
 
 
 def _rule_files_beside(given: str) -> Iterator[str]:
-    if is_remote(given):
-        return
     folder, name = os.path.split(given)
-    for item in filesystem.list_folder(folder or "."):
-        if item.name.endswith(_EXTENSIONS) and item.name != name:
-            yield os.path.join(folder, item.name)
+    if name and not is_remote(given):
+        with suppress(OSError):
+            names = [item.name for item in filesystem.list_folder(folder or ".")]
+            yield from (os.path.join(folder, other) for other in names if other.endswith(_EXTENSIONS) and other != name)
