@@ -195,8 +195,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_mode(args: argparse.Namespace, options: CompareOptions) -> None:
+    from opdiff.workflows.compare.options import has_steps
+
     find_forms(options.reports, options.mode)
-    if args.json and filesystem.isdir(options.fusion_rules):
+    if args.json and options.mode is Mode.OFFLINE and has_steps(options):
         raise UsageError(because("cli.json_of_one_comparison"))
     for name, (option, why) in _NOT_IN_GRAPH_MODE.items():
         if options.mode is Mode.GRAPH and getattr(args, name):

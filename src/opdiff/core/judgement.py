@@ -277,6 +277,10 @@ class Judgement(Struct, frozen=True):
         return Outcome.CLEAN if is_enough and coverage.statistics <= coverage.data else Outcome.UNSURE
 
 
+FITTING_RULES = "compare.fitting_rules"
+"""Code of the advice to use another rule file; its fact `next` is the command."""
+
+
 def changed_limits(path: str) -> tuple[Reason, ...]:
     """Return the sentence about the file that changed the limits; nothing if the path is empty."""
     return (because("judge.changed_limits", path=path),) if path else ()

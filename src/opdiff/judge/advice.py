@@ -49,12 +49,12 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
     coverage = judgement.coverage
     marks = Counter(judgement.marks())
     compared = sum(count for (level, _), count in marks.items() if level is not Level.NOT_COMPARABLE)
-    if not compared:
-        yield because("judge.nothing_compared")
-        return
     if judgement.misfit is not None:
         yield judgement.misfit
         yield _coverage(coverage)
+        return
+    if not compared:
+        yield because("judge.nothing_compared")
         return
     yield from _reservations(coverage)
     yield from _outputs(judgement)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.filesystem import natural_key
-from opdiff.core.reasons import because
+from opdiff.core.reasons import because, first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from opdiff.core.graph import RuleFile
     from opdiff.core.reasons import Reason
@@ -52,18 +52,30 @@ class MatchedFolders(Struct, frozen=True):
     unmatched: tuple[Unmatched, ...]
 
 
-def match_rules(rule_files: Sequence[RuleFile], folders: Iterable[ModelFolder]) -> MatchedFolders:
-    """Find the rules of each folder by the name of the model, else by its graph number."""
+def match_rules(
+    rule_files: Sequence[RuleFile], folders: Sequence[ModelFolder], *, only: RuleFile | None = None
+) -> MatchedFolders:
+    """Find the rules of each folder by the name of the model, else by its graph number.
+
+    `only` is the one rule file that was given by name. A single model has it if no graph fits.
+    """
     by_graph = {graph.name: rules for rules in rule_files for graph in rules.graphs if graph.name}
     by_number: dict[str, list[str]] = defaultdict(list)
     for name in by_graph:
         if (number := _graph_number(name)) is not None:
             by_number[number].append(name)
     found = [_match(folder, by_graph, by_number) for folder in sorted(folders, key=_order)]
+    if only and not any(isinstance(item, BatchJob) for item in found) and len({item.model for item in folders}) == 1:
+        found = [_by_choice(item.folder, only) for item in found]
     return MatchedFolders(
         tuple(item for item in found if isinstance(item, BatchJob)),
         tuple(item for item in found if isinstance(item, Unmatched)),
     )
+
+
+def _by_choice(folder: ModelFolder, rules: RuleFile) -> BatchJob:
+    graphs = first_of([graph.name for graph in rules.graphs])
+    return BatchJob(folder, rules, because("pair.rules_by_choice", model=folder.model, graphs=graphs))
 
 
 def _order(folder: ModelFolder) -> tuple[object, ...]:

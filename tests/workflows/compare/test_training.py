@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
 
+from command_line import run
 from made_dumps import Json, assert_measured, describe, numbers, perturbed, read_result, rule
 
 if TYPE_CHECKING:
@@ -135,7 +137,8 @@ def test_a_bad_step_does_not_stop_the_others(case: Case, spoil: Callable[[Case, 
     [
         pytest.param({}, (), 3, "holds no .json rule file", id="no rules"),
         pytest.param({"net": ("other", CONV)}, (), 3, "no rule file has a graph named train_7_11", id="no match"),
-        pytest.param({"net": ("train_7_11", CONV)}, ("-cfr",), 2, "without -cfr and -qfr", id="other rules"),
+        pytest.param({"net": ("train_7_11", CONV)}, ("-cfr",), 2, "only inference takes -cfr", id="-cfr"),
+        pytest.param({"net": ("train_7_11", CONV)}, ("-qfr",), 2, "only inference takes -qfr", id="-qfr"),
     ],
 )
 def test_rejected_options(
@@ -152,3 +155,58 @@ def test_directory_without_training_folders_is_rejected(case: Case) -> None:
     message = case.refused("-fr", write_rules(case, net=("train_7_11", CONV)))
     assert f"{case.root / 'rules'}: this is a directory of rule files, which is for training runs" in message
     assert f"{case.target} has no folders DEVICE/MODEL/MODEL_ID/STEP" in message
+
+
+@pytest.mark.parametrize(
+    ("graph", "told"),
+    [
+        pytest.param("train_7_11", "", id="its graph"),
+        pytest.param("train_6_11", "they were written at different times", id="its number"),
+        pytest.param("resnet", "the rule file describes resnet, not train_7_11; it is used because", id="another name"),
+    ],
+)
+def test_one_rule_file_for_all_steps_of_one_model(case: Case, graph: str, told: str) -> None:
+    for step in (1, 2):
+        write_step(case, step)
+    out = case.run("-fr", case.rules(CONV, graph=graph)).out
+    assert names(case) == ["0_train_7_11_1_result.csv", "0_train_7_11_2_result.csv"]
+    for step, path in zip((1, 2), case.results(), strict=True):
+        assert_measured(read_result(path).row("conv:output:0"), perturbed(GOLDEN, seed=step), GOLDEN)
+    assert told in out
+    assert ("the rule" in out) == bool(told)
+
+
+def test_one_rule_file_of_several_models_compares_its_own(case: Case) -> None:
+    write_step(case, 1)
+    write_step(case, 1, model="train_7_21")
+    done = case.run("-fr", case.rules(CONV, graph="train_7_11"))
+    assert names(case) == ["0_train_7_11_1_result.csv"]
+    assert "train_7_21/1/1: not compared: no rule file has a graph named train_7_21" in done.out
+
+
+def test_one_rule_file_of_none_of_several_models_is_refused_with_a_command_that_runs(case: Case) -> None:
+    for model in ("train_7_11", "train_7_21"):
+        write_step(case, 1, model=model)
+    message = case.refused("-fr", case.rules(CONV, graph="resnet"))
+    assert "The rules are of resnet. Give a directory that has the rule file of each model: opdiff compare" in message
+    rules = write_rules(case, one=("train_7_11", CONV), two=("train_7_21", CONV))
+    command = shlex.split(message.rpartition(": ")[2].replace("RULES_DIR", str(rules)))
+    assert run(case.capsys, *command[1:], "-o", case.out, "--no-html").code == 0
+    assert names(case) == ["0_train_7_11_1_result.csv", "0_train_7_21_1_result.csv"]
+
+
+@pytest.mark.parametrize("option", ["-cfr", "-qfr"])
+def test_rules_of_inference_are_refused_for_steps_with_one_rule_file(case: Case, option: str) -> None:
+    write_step(case, 1)
+    write_step(case, 2)
+    rules = case.rules(CONV, graph="train_7_11")
+    message = case.refused("-fr", rules, option, rules, code=2)
+    assert f"only inference takes {option}, with the directory of one dump as target" in message
+    assert run(case.capsys, *shlex.split(message.rpartition(": ")[2])[1:], "-o", case.out).code == 0
+
+
+def test_json_is_not_written_step_after_step(case: Case) -> None:
+    write_step(case, 1)
+    write_step(case, 2)
+    message = case.refused("-fr", case.rules(CONV, graph="train_7_11"), "--json", case.root / "answer.json", code=2)
+    assert "each step of a training run has its own" in message

@@ -10,13 +10,20 @@ from msgspec import structs
 from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, open_atomic
 from opdiff.core.comparison import next_command
+from opdiff.core.judgement import FITTING_RULES
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
 
 
 def next_step(comparison: Comparison) -> str:
-    """Return the command that shows more about the worst finding; empty if its inputs do not exist any more."""
+    """Return the command that shows more about the worst finding; empty if its inputs do not exist any more.
+
+    If the rule file is of another model, the command compares by the one that fits, if it was found.
+    """
+    for sentence in comparison.judgement.advice:
+        if sentence.code == FITTING_RULES:
+            return str(sentence.fact("next"))
     paths = (comparison.target.path, comparison.golden.path, *filter(None, structs.astuple(comparison.extra_inputs)))
     for finding in comparison.judgement.findings[:1]:
         has_data = any(row.metrics is not None and str(row.key) == finding.tensor for row in comparison.rows)

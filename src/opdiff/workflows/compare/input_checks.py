@@ -226,7 +226,12 @@ def _known(dump: Dump, rules: RuleFile) -> dict[str, bool]:
 
 def rules_fit(dump: Dump, rules: RuleFile) -> float:
     """Return the share of the dumped operators that a rule file has."""
-    return _share(frozenset(map(file_safe_name, dump.operators)), _names(rules))
+    return known_share(dump.operators, rules)
+
+
+def known_share(names: Iterable[str], rules: RuleFile) -> float:
+    """Return the share of operators, by their names, that a rule file has."""
+    return _share(frozenset(map(file_safe_name, names)), _names(rules))
 
 
 def _share(names: frozenset[str], others: frozenset[str]) -> float:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from opdiff.core import filesystem
 from opdiff.core.comparison import ExtraInputs, Mode, ModelGraph, Side
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import all_of, because
+from opdiff.core.reasons import all_of, because, first_of
 from opdiff.pair import PairOptions, Rules, choose, pair
 from opdiff.pair.scenario import rule_notes
 from opdiff.pair.target_graph import target_graph
@@ -23,6 +23,7 @@ from opdiff.read.rules import read_rule_directory
 from opdiff.report.file_names import batch_file_name, timed_file_name
 from opdiff.workflows.compare.environments import offline_differences
 from opdiff.workflows.compare.input_checks import (
+    compare_command,
     golden_origin_notes,
     offline_problems,
     option_problems,
@@ -30,7 +31,7 @@ from opdiff.workflows.compare.input_checks import (
     refuse_graph_mode,
 )
 from opdiff.workflows.compare.input_reader import InputReader
-from opdiff.workflows.compare.options import check_options, choose_mode, has_graph_text
+from opdiff.workflows.compare.options import check_options, choose_mode, has_graph_text, has_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -127,7 +128,7 @@ def read_inputs(
         yield read_graph_inputs(options, reader, measuring)
         return
     check_options(options)
-    if filesystem.isdir(options.fusion_rules):
+    if has_steps(options):
         yield from _read_steps(options, reader, every_operator=every_operator)
         return
     # No variable keeps the descriptions of all tensors, so that they are released when the last pair is measured.
@@ -235,17 +236,26 @@ def _read_steps(
     """Read every step of every model on every device, each with the rules of its graph."""
     from opdiff.pair.training import match_rules
 
-    if options.fusion_off_rules or options.quant_rules:
-        raise UsageError(because("compare.training_rules"))
+    given = {"-cfr": options.fusion_off_rules, "-qfr": options.quant_rules}
+    superfluous = tuple(option for option, path in given.items() if path)
+    if superfluous:
+        command = compare_command(options.target, options.golden, fr=options.fusion_rules)
+        raise UsageError(because("compare.training_rules", options=superfluous, command=command))
     folders = {
         folder.path: folder for folder in reader.tree(options.target).folders if folder.location.model is not None
     }
     if not folders:
         raise InputError(options.fusion_rules, because("compare.rules_directory", target=options.target))
-    rule_files, errors = read_rule_directory(options.fusion_rules)
-    matched = match_rules(rule_files, [_model_folder(folder) for folder in folders.values()])
+    is_file = filesystem.isfile(options.fusion_rules)
+    only = reader.rules(options.fusion_rules) if is_file else None
+    rule_files, errors = ((only,), ()) if only else read_rule_directory(options.fusion_rules)
+    matched = match_rules(rule_files, [_model_folder(folder) for folder in folders.values()], only=only)
     if not matched.jobs:
-        raise InputError(options.target, all_of(unmatched.reason for unmatched in matched.unmatched))
+        problem = all_of(unmatched.reason for unmatched in matched.unmatched)
+        graphs = first_of([graph.name for file in rule_files for graph in file.graphs])
+        command = compare_command(options.target, options.golden, fr="RULES_DIR")
+        reason = because("compare.no_rules_of_models", problem=problem, graphs=graphs, command=command)
+        raise InputError(options.target, reason)
     names = {name for file in rule_files for name in _original_names([file])}
     golden = reader.golden(options.golden, names, with_rules=True)
     yield from (ComparisonProblem(error.path, error.problem) for error in errors)

@@ -64,9 +64,6 @@ def judge_inputs(
         judgement = replace(judgement, defects=with_facts.defects) if is_worse else with_facts
     environment = steps.attempt(because("compare.step_environment"), partial(_environment_note, inputs, rows), ())
     notes = (*measured.notes, *environment)
-    judgement = steps.attempt(
-        because("compare.step_advice"), partial(with_input_advice, judgement, inputs, notes), judgement
-    )
     profiles = steps.attempt(because("compare.step_profiles"), partial(find_profiles, rows, judgement, pairs), ())
     pictures = steps.attempt(
         because("compare.step_pictures"), partial(find_pictures, rows, judgement, pairs, bounds), ()
@@ -88,7 +85,8 @@ def judge_inputs(
         error_facts=facts,
         pictures=pictures,
     )
-    return steps.noted(comparison)
+    advised = steps.attempt(because("compare.step_advice"), partial(with_input_advice, comparison), comparison)
+    return steps.noted(advised)
 
 
 def _environment_note(inputs: Inputs, rows: Sequence[Row]) -> tuple[Reason, ...]:

@@ -12,6 +12,7 @@ from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.core.remote.urls import is_host_side
+from opdiff.read.directory import scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -166,6 +167,19 @@ def check_options(options: CompareOptions) -> None:
 def _given(options: CompareOptions, names: dict[str, str]) -> list[str]:
     defaults = CompareOptions()
     return [option for name, option in names.items() if getattr(options, name) != getattr(defaults, name)]
+
+
+def has_steps(options: CompareOptions) -> bool:
+    """Return whether each step of a training run is compared, which has its own result."""
+    if filesystem.isdir(options.fusion_rules):
+        return True
+    if not options.fusion_rules or not any(item.is_dir(follow_symlinks=False) for item in _list(options.target)):
+        return False
+    try:
+        folders = scan(options.target).folders
+    except InputError:
+        return False
+    return len(folders) > 1 and all(folder.location.model is not None for folder in folders)
 
 
 def has_graph_text(path: str) -> bool:

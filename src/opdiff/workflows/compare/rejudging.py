@@ -11,13 +11,8 @@ from opdiff.judge.comparison_judgement import judge
 from opdiff.workflows.compare.environments import with_environments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from opdiff.core.comparison import Comparison
-    from opdiff.core.judgement import Judgement
-    from opdiff.core.reasons import Reason
     from opdiff.judge.limits import Limits
-    from opdiff.workflows.compare.inputs import Inputs
 
 
 def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
@@ -38,11 +33,22 @@ def judge_replays(comparison: Comparison) -> Comparison:
     from opdiff.judge.replay_verdicts import with_replays
 
     judgement = with_replays(comparison.judgement, comparison.rows, comparison.replays)
-    return replace(comparison, judgement=with_input_advice(judgement, comparison, comparison.notes))
+    return with_input_advice(replace(comparison, judgement=judgement))
 
 
-def with_input_advice(judgement: Judgement, inputs: Inputs | Comparison, notes: Iterable[Reason]) -> Judgement:
-    """Return a judgement whose advice begins with warnings, and names how the environments of the runs differ."""
-    first = [because("compare.warning", problem=each, command=each.fact("command")) for each in inputs.warnings]
-    advice = with_environments(judgement, inputs.target, inputs.golden, notes).advice
-    return replace(judgement, advice=(*first, *advice))
+def with_input_advice(comparison: Comparison) -> Comparison:
+    """Return a comparison whose advice is about its inputs, too.
+
+    It begins with warnings, and names how the environments of the runs differ, and the rule file that is needed if the
+    given one is of another model.
+    """
+    warnings, notes = comparison.warnings, comparison.notes
+    judgement = with_environments(comparison.judgement, comparison.target, comparison.golden, notes)
+    advice = [because("compare.warning", problem=warning, command=warning.fact("command")) for warning in warnings]
+    advice += judgement.advice
+    if judgement.misfit is not None:
+        from opdiff.workflows.compare.needed_rules import needed_rules
+
+        position = advice.index(judgement.misfit) + 1
+        advice[position:position] = needed_rules(comparison)
+    return replace(comparison, judgement=replace(judgement, advice=tuple(advice)))
