@@ -118,11 +118,11 @@ def _module(op: Block) -> str:
     """Return the innermost module of an operator; empty if the text does not have it."""
     value = _attributes(op).get(_MODULES)
     shown = value.one("s") if value is not None else ""
-    *_, innermost = (None, *_MODULE.finditer(shown[-_MAX_MODULES_LENGTH:]))
-    if innermost is None:
+    modules = list(_MODULE.finditer(shown[-_MAX_MODULES_LENGTH:]))
+    if not modules:
         return ""
-    kind = innermost["type"] or innermost["name"]
-    return f"module {innermost['path']} ({kind})" if innermost["path"] else f"module {kind}"
+    path, kind = modules[-1]["path"], modules[-1]["type"] or modules[-1]["name"]
+    return f"module {path} ({kind})" if path else f"module {kind}"
 
 
 def _version(entry: Block) -> dict[str, str]:
