@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from opdiff.core.reasons import because
 from opdiff.read.rules.protobuf_text import BYTES_FIELD, Block, iter_top, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from opdiff.core.reasons import Reason
 
@@ -38,7 +39,7 @@ _MAX_LINES = 3
 # Modules around an operator, outermost first, as Python shows the dictionary: a path and a class for each.
 _MODULES = "nn_module_stack"
 _MODULE = re.compile(
-    r"""\((["'])(?P<path>[^"]{0,1000}?)\1, (?:<class '(?P<type>[^']{1,500})'>|'(?P<name>[^']{1,500})')\)"""
+    r"""\((?:"(?P<path>[^"]*)"|'(?P<plain>(?:[^'\\]|\\.)*)'), (?:<class '(?P<type>[^']*)'>|'(?P<name>[^']*)')\)"""
 )
 _MAX_MODULES_LENGTH = 20_000
 
@@ -121,7 +122,8 @@ def _module(op: Block) -> str:
     modules = list(_MODULE.finditer(shown[-_MAX_MODULES_LENGTH:]))
     if not modules:
         return ""
-    path, kind = modules[-1]["path"], modules[-1]["type"] or modules[-1]["name"]
+    innermost = modules[-1].groupdict("")
+    path, kind = innermost["path"] or innermost["plain"], innermost["type"] or innermost["name"]
     return f"module {path} ({kind})" if path else f"module {kind}"
 
 
@@ -159,7 +161,7 @@ def parse_stacks(listing: str) -> dict[str, str]:
         elif (match := _FX_CODE.match(text)) and line:
             lines = lines_of.setdefault(match[1], {})
             lines[line] = None
-            place = line if is_first else _listed(tuple(lines))
+            place = line if is_first else _listed(lines)
             is_first = False
         node = _NODE.search(text)
         if node and place:
@@ -167,8 +169,9 @@ def parse_stacks(listing: str) -> dict[str, str]:
     return stacks
 
 
-def _listed(lines: Sequence[str]) -> str:
-    shown = " or ".join(lines[-_MAX_LINES:])
+def _listed(lines: dict[str, None]) -> str:
+    last = list(islice(reversed(lines), _MAX_LINES))
+    shown = " or ".join(reversed(last))
     return f"{shown} or others" if len(lines) > _MAX_LINES else shown
 
 
