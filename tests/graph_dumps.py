@@ -28,7 +28,7 @@ TIME = 1_706_596_911_000_000
 
 @dataclass(frozen=True)
 class Table:
-    """A result file; of two columns of the same name the last one is used."""
+    """A result file."""
 
     path: Path
     header: list[str]

@@ -42,6 +42,7 @@ examples:
   opdiff reduce data_dump --info crc32,histogram
   opdiff reduce msprobe_ge_dump --recover          put back the files of a killed run
   opdiff reduce npu-1:/data/run --cluster tls://head:8786
+  opdiff compat-path --install                     if convert.py of the documents cannot import components
 """
 _DEFAULT_INFORMATION = "mean,l2norm,specials,crc32"
 _WATCH_LOAD, _FULL_LOAD = 50, 100

@@ -47,7 +47,7 @@ COMMANDS = {
     "rules": "write the rules of an offline model or graph text as the JSON that ATC makes of it",
     "convert": "convert dump files to .npy, .npz, .bin or .pt files",
     "reduce": "replace finished dump files by tensor statistics to save disk space",
-    "compat-path": "print the directory that lets the documented conversion script run",
+    "compat-path": "let the documented conversion script run",
     "demo": "write and compare sample dumps with known faults",
     "completion": "print a script that completes commands and options in a shell",
 }

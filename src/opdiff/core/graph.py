@@ -234,7 +234,7 @@ class TextGraph(Struct, frozen=True):
         name: its name.
         operators: its operators by name.
         problems: problems of the text.
-        stacks: source-code stacks by operator.
+        stacks: lines of source code and modules by operator.
         versions: attributes of the whole graph that name a processor or a version.
     """
 

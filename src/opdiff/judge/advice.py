@@ -42,7 +42,8 @@ def remedies_of(kind: ErrorKind, passes: Sequence[str], buffer_passes: Sequence[
 
 def advice_of(judgement: Judgement) -> tuple[Reason, ...]:
     """Return the result in sentences, the most important one first."""
-    return (*_sentences(judgement), *changed_limits(judgement.limits))
+    sentences = _checksums(judgement) if judgement.coverage.checksums else _sentences(judgement)
+    return (*sentences, *changed_limits(judgement.limits))
 
 
 def _sentences(judgement: Judgement) -> Iterator[Reason]:
@@ -78,6 +79,22 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
         yield _coverage(coverage)
 
 
+def _checksums(judgement: Judgement) -> Iterator[Reason]:
+    """Yield what checksums show: how many of them differ, and where the first one is."""
+    coverage = judgement.coverage
+    different = sum(level.is_bad for level, _ in judgement.marks())
+    yield from _reservations(coverage)
+    if different:
+        first = {"operator": judgement.first_bad, "unit": judgement.first_unit}
+        yield because("judge.checksums_differ_in", count=different, total=coverage.checksums, **first)
+        yield Reason("judge.checksums_next")
+    else:
+        yield because("judge.all_checksums_equal", count=coverage.checksums)
+    yield from _not_acquitted(coverage)
+    if coverage.share >= MIN_COVERAGE:
+        yield _coverage(coverage)
+
+
 def _coverage(coverage: Coverage) -> Reason:
     return because("judge.coverage", compared=coverage.compared, operators=coverage.operators)
 
@@ -91,8 +108,6 @@ def _reservations(coverage: Coverage) -> Iterator[Reason]:
     total = coverage.data + coverage.statistics + coverage.checksums
     if coverage.statistics:
         yield because("judge.statistics_only", count=coverage.statistics, total=total)
-    if coverage.checksums:
-        yield because("judge.checksums_only", count=coverage.checksums, total=total)
 
 
 def _outputs(judgement: Judgement) -> Iterator[Reason]:
@@ -104,8 +119,10 @@ def _outputs(judgement: Judgement) -> Iterator[Reason]:
         is_told = is_unexplained and (is_slight or is_significant)
         usual = Reason(f"judge.usual_causes_{outputs.agreement}") if is_told else None
         facts = {"tensor": outputs.tensor, "numbers": _numbers(outputs), "usual": usual}
-        by_statistics = outputs.agreement is Agreement.UNKNOWN and outputs.error is None
-        yield Reason(f"judge.outputs_{'statistics' if by_statistics else outputs.agreement}", tuple(facts.items()))
+        agreement = str(outputs.agreement)
+        if outputs.error is None and outputs.agreement is not Agreement.MATCH:
+            agreement = "statistics_differ" if is_bad else "statistics"
+        yield Reason(f"judge.outputs_{agreement}", tuple(facts.items()))
     if outputs.missing:
         yield because("judge.outputs_missing", count=len(outputs.missing), operators=_named(outputs.missing))
 
@@ -134,12 +151,17 @@ def _no_faults(judgement: Judgement, compared: int, accumulated: int) -> Iterato
     elif any(remark.code == "judge.withdrawn" for remark in judgement.remarks):
         yield because("judge.all_innocent")
     elif not coverage.data:
-        code = "judge.all_checksums_equal" if coverage.checksums else "judge.all_statistics_agree"
-        yield because(code, count=compared)
+        yield because("judge.all_statistics_agree", count=compared)
+    elif coverage.statistics:
+        yield because("judge.data_and_statistics_agree", data=coverage.data, statistics=coverage.statistics)
     else:
         is_whole = coverage.compared == coverage.operators and not coverage.left_out
         yield because("judge.within_noise" if is_whole else "judge.compared_within_noise", count=compared)
         yield because("judge.look_elsewhere")
+    yield from _not_acquitted(coverage)
+
+
+def _not_acquitted(coverage: Coverage) -> Iterator[Reason]:
     if coverage.unseen:
         yield because("judge.not_acquitted", count=len(coverage.unseen), operators=_named(coverage.unseen))
 

@@ -124,7 +124,10 @@ def _output(row: Row, verdict: Verdict, max_noise: float) -> ModelOutputs:
     magnitude = error_magnitude(row.metrics)
     error = None if magnitude is None else inf if magnitude.has_special_mismatch else magnitude.error
     is_close = error is not None and error <= _MATCHING_ERROR
-    if verdict.level is Level.WRONG:
+    if row.data_mode is DataMode.MD5:
+        # Two checksums are equal or not, whatever the size of the error.
+        agreement = Agreement.UNKNOWN
+    elif verdict.level is Level.WRONG:
         agreement = Agreement.SIGNIFICANT
     elif row.data_mode is DataMode.STATISTICS and not verdict.level.is_bad:
         agreement = Agreement.UNKNOWN

@@ -289,14 +289,13 @@ def _name_types(entries: Sequence[Entry]) -> frozenset[type[FileName]]:
 
 
 def _repeated_count(entries: Sequence[Entry]) -> int:
-    """Return how many FX files have tensors of other files: names of FX nodes are unique in a graph."""
+    """Return how many FX files have tensors of other files."""
     times: dict[tuple[object, ...], int] = {}
     count = 0
     for entry in entries:
         name = entry.parsed
         if isinstance(name, FxName):
-            tensor = (name.node, name.target, name.slot, name.index, name.element)
-            count += times.setdefault(tensor, name.timestamp) != name.timestamp
+            count += times.setdefault(name.tensor, name.timestamp) != name.timestamp
     return count
 
 

@@ -120,6 +120,11 @@ class FxName(Struct, frozen=True, gc=False):
         """Node and target, as graph texts write them."""
         return f"{self.node}-{self.target}"
 
+    @property
+    def tensor(self) -> tuple[object, ...]:
+        """What identifies the tensor in its graph, where names of nodes are unique."""
+        return self.node, self.target, self.slot, self.index, self.element
+
 
 class ConvertedName(Struct, frozen=True):
     """`{dump name}.input|output.{index}[.{d0xd1x…}].npy`: one tensor that was converted from a dump."""

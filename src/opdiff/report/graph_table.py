@@ -1,4 +1,4 @@
-"""The result tables of graph mode: documented columns, then further columns. See docs/formats/torchair-csv.md.
+"""The result tables of graph mode: documented columns and those of the vendor's tool. See docs/formats/torchair-csv.md.
 
 There is a table for each graph of each rank and each `DataMode`.
 """
@@ -97,15 +97,14 @@ def graph_table(rows: Iterable[JudgedRow], data_mode: DataMode) -> Table:
 
 def _columns(data_mode: DataMode) -> Iterator[Columns]:
     yield Columns(("API Name", "Stack Info", "Data Name"), _names)
-    # These two identify a row; both are repeated among the further columns.
-    yield Columns.by_row(("token_id", "my_data_path"), lambda judged: (_token(judged.row), judged.row.target_path))
+    # Scripts for the vendor's tables find its columns in their order, and each column is there once.
+    yield Columns.by_row(("token_id", "data_id"), lambda judged: (_token(judged.row), judged.row.label.index))
+    yield Columns(_side_titles("golden"), lambda rows: _sides([judged.row.golden for judged in rows]))
+    yield Columns(_side_titles("my"), lambda rows: _sides([judged.row.target for judged in rows]))
     yield _METRICS[data_mode]
     yield Columns.by_row(
         ("Requires_grad Consistent", "Result", "Accuracy Reached or Not", "Err_message"), _result_cells
     )
-    yield Columns.by_row(("token_id", "data_id"), lambda judged: (_token(judged.row), judged.row.label.index))
-    yield Columns(_side_titles("golden"), lambda rows: _sides([judged.row.golden for judged in rows]))
-    yield Columns(_side_titles("my"), lambda rows: _sides([judged.row.target for judged in rows]))
     yield Columns(_EXTRA_TITLES, _extra_metrics)
     yield Columns.by_row(("match_rule", "confidence", "color"), _pair_cells)
 

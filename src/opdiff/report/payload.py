@@ -292,9 +292,7 @@ def _graph_mode(networks: Networks, summary: RowSummary) -> dict[str, Any]:
 
 
 def _notes(comparison: Comparison, summary: RowSummary) -> Iterator[Reason]:
-    """Yield the notes about the inputs; in graph mode also why documented columns are not filled."""
+    """Yield the notes about the inputs; in graph mode also why a documented column is not filled."""
     yield from comparison.notes
-    if comparison.mode is Mode.GRAPH:
-        yield because("report.no_requires_grad")
-        if summary.without_stack:
-            yield because("report.no_stack", count=summary.without_stack, total=summary.count)
+    if comparison.mode is Mode.GRAPH and summary.without_stack:
+        yield because("report.no_stack", count=summary.without_stack, total=summary.count)

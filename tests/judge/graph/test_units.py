@@ -14,7 +14,7 @@ from opdiff.core.dump import Unit
 from opdiff.core.judgement import Agreement, Judgement, Level, Origin
 from opdiff.core.metrics import DocumentedMetrics, TensorStats
 from opdiff.core.pairing import OpLabel
-from opdiff.core.reasons import because, quoted
+from opdiff.core.reasons import Reason, because, quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge.comparison_judgement import judge
 
@@ -46,8 +46,8 @@ def test_the_colour_decides_by_statistics(largest: float, level: Level) -> None:
     assert found.rule
 
 
-@pytest.mark.parametrize(("checksum", "level"), [("00ff", Level.EXACT), ("00fe", Level.WRONG)])
-def test_checksums_are_equal_or_wrong(checksum: str, level: Level) -> None:
+@pytest.mark.parametrize(("checksum", "level"), [("00ff", Level.EXACT), ("00fe", Level.SUSPICIOUS)])
+def test_checksums_are_equal_or_show_no_size_of_an_error(checksum: str, level: Level) -> None:
     sides = SideInfo(stats=TensorStats(crc32="00ff")), SideInfo(stats=TensorStats(crc32=checksum))
     made = replace(row("a", GREEN), data_mode=DataMode.MD5, target=sides[0], golden=sides[1])
     assert judge([made]).verdicts[0].level is level
@@ -112,18 +112,43 @@ def test_a_finding_is_described_by_the_first_unit_in_which_it_is_wrong() -> None
     assert [unit.token for unit in finding.units] == [1, 2, 0]
 
 
-@pytest.mark.parametrize(
-    ("mode", "reservation", "code", "outcome"),
-    [
-        (DataMode.STATISTICS, "judge.statistics_only", "judge.all_statistics_agree", "unsure"),
-        (DataMode.MD5, "judge.checksums_only", "judge.all_checksums_equal", "clean"),
-    ],
-)
-def test_advice_of_good_runs_names_what_was_compared(mode: DataMode, reservation: str, code: str, outcome: str) -> None:
-    side = SideInfo(stats=TensorStats(-1.0, 1.0, 0.0, 1.0, crc32="00ff"))
-    judgement = judge([replace(row("a", GREEN), data_mode=mode, target=side, golden=side)])
-    assert judgement.advice[:2] == (because(reservation, count=1, total=1), because(code, count=1))
-    assert judgement.outcome == outcome
+def test_advice_of_a_good_run_by_statistics_names_what_was_compared() -> None:
+    judgement = judge([replace(row("a", GREEN), data_mode=DataMode.STATISTICS)])
+    reservation = because("judge.statistics_only", count=1, total=1)
+    assert judgement.advice[:2] == (reservation, because("judge.all_statistics_agree", count=1))
+    assert judgement.outcome == "unsure"
+
+
+def test_data_and_statistics_are_counted_apart() -> None:
+    judgement = judge([row("a", GREEN), row("b", GREEN), measured("c")])
+    agreed = because("judge.data_and_statistics_agree", data=1, statistics=2)
+    assert judgement.advice[:2] == (because("judge.statistics_only", count=2, total=3), agreed)
+
+
+def by_checksums(name: str, checksum: str, token: int = 0) -> Row:
+    sides = SideInfo(stats=TensorStats(crc32="00ff")), SideInfo(stats=TensorStats(crc32=checksum))
+    made = replace(row(name, GREEN, token=token), data_mode=DataMode.MD5)
+    return replace(made, target=sides[0], golden=sides[1])
+
+
+def test_advice_by_checksums_is_that_they_are_equal() -> None:
+    judgement = _in_network(*(by_checksums(name, "00ff") for name in "abc"))
+    assert judgement.advice == (
+        because("judge.all_checksums_equal", count=3),
+        because("judge.coverage", compared=3, operators=3),
+    )
+    assert (judgement.outcome, judgement.outputs.agreement) == ("clean", Agreement.UNKNOWN)
+
+
+def test_advice_by_checksums_is_how_many_differ_where_first_and_what_to_do_next() -> None:
+    sums = {"a": "00ff", "b": "00fe", "c": "00fe"}
+    judgement = _in_network(*(by_checksums(name, sums[name], token) for token in (1, 2) for name in "abc"))
+    assert judgement.advice == (
+        because("judge.checksums_differ_in", count=4, total=6, operator="b", unit="rank 0, token 1"),
+        Reason("judge.checksums_next"),
+        because("judge.coverage", compared=6, operators=6),
+    )
+    assert (judgement.outcome, judgement.outputs.agreement) == ("suspicious", Agreement.UNKNOWN)
 
 
 def _in_network(*rows: Row) -> Judgement:
@@ -137,6 +162,12 @@ def test_statistics_do_not_show_that_outputs_match() -> None:
     judgement = _in_network(row("a", GREEN), row("b", GREEN), row("c", GREEN))
     assert judgement.outputs.agreement is Agreement.UNKNOWN
     assert "judge.outputs_statistics" in {sentence.code for sentence in judgement.advice}
+
+
+def test_statistics_that_differ_do_not_show_by_how_much_outputs_differ() -> None:
+    sentences = {sentence.code: sentence for sentence in _in_network(row("a", GREEN), row("b", RED)).advice}
+    assert sentences["judge.outputs_statistics_differ"].fact("tensor") == "b:output:0"
+    assert "judge.outputs_significant" not in sentences
 
 
 def test_a_wrong_output_of_one_token_outweighs_a_missing_one_of_another() -> None:

@@ -121,6 +121,80 @@ def test_a_listing_beside_it_tells_where_operators_come_from(tmp_path: Path) -> 
     assert parse_stacks('x = ge.Op(node_name="a")') == {}
 
 
+def listing(*parts: str) -> str:
+    """Return a listing: `7` names a line, `add:Add_1` is an FX node and its operator."""
+    lines = []
+    for part in parts:
+        target, _, node = part.partition(":")
+        if node:
+            lines += [
+                f"## FX Code: {target}: f[1]npu:0 = torch.ops.aten.{target}(x)",
+                f'x = ge.X(x, node_name="{node}")',
+            ]
+        else:
+            lines.append(f'# File "m.py", line {part}, in forward    x = y')
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("parts", "lines"),
+    [
+        # The first node of a line is certain; an operation that no earlier line had is of this line, too.
+        (("7", "t:T", "mm:Mm"), {"T": [7], "Mm": [7]}),
+        # A line that is executed again is not named again.
+        (("7", "add:A", "8", "mul:M", "add:A_1", "mul:M_1"), {"A": [7], "M": [8], "A_1": [7, 8], "M_1": [8]}),
+        (
+            ("1", "a:A", "2", "a:B", "3", "a:C", "4", "a:D", "a:E"),
+            {"A": [1], "B": [2], "C": [3], "D": [4], "E": [2, 3, 4]},
+        ),
+    ],
+)
+def test_a_listing_that_names_each_line_once_leaves_what_is_not_certain_open(
+    parts: tuple[str, ...], lines: dict[str, list[int]]
+) -> None:
+    found = parse_stacks(listing(*parts))
+    assert found.keys() == lines.keys()
+    for name, numbers in lines.items():
+        shown = " or ".join(f'File "m.py", line {number}, in forward' for number in numbers)
+        assert found[name] == (f"{shown} or others" if name == "E" else shown)
+
+
+@pytest.mark.parametrize(("operator", "is_used"), [("Add_1", True), ("Other", False)])
+def test_the_listing_of_another_process_is_used_if_it_has_the_same_operators(
+    tmp_path: Path, operator: str, is_used: bool
+) -> None:
+    text = tmp_path / "dynamo_original_graph_1_rank_0_pid_2_ts_5.txt"
+    text.write_text(graph_text("g", [TextNode("Add_1", "Add"), TextNode("Mul", "Mul")]))
+    for stem, line in (
+        ("graph_1_rank_0_pid_9_ts_9", 1),
+        ("graph_1_rank_0_pid_3_ts_10", 2),
+        ("graph_1_rank_1_pid_3_ts_20", 3),
+    ):
+        (tmp_path / f"dynamo_original_{stem}.py").write_text(listing(str(line), f"add:{operator}"))
+    assert read_graph_text(str(text)).stacks == ({"Add_1": 'File "m.py", line 2, in forward'} if is_used else {})
+
+
+@pytest.mark.parametrize(
+    ("modules", "shown"),
+    [
+        ({"L__self__": ("L['self']", dict), "L__self___fc": ("L['self'].fc", "torch.nn.Linear")},
+         "module L['self'].fc (torch.nn.Linear)"),
+        ({"L__self__": ("", dict)}, "module dict"),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_a_text_may_have_the_modules_of_operators(tmp_path: Path, modules: object, shown: str | None) -> None:
+    written = str(modules).replace("'", "\\'").replace('"', '\\"')
+    text = f'op {{ name: "A" attr {{ key: "nn_module_stack" value {{ s: "{written}" }} }} }} op {{ name: "B" }}'
+    (tmp_path / "g.txt").write_text(text)
+    assert read_graph_text(str(tmp_path / "g.txt")).stacks == ({"A": shown} if shown else {})
+    (tmp_path / "g.py").write_text(listing("7", "add:A", "8", "mul:B"))
+    lines = {"A": 'File "m.py", line 7, in forward', "B": 'File "m.py", line 8, in forward'}
+    assert read_graph_text(str(tmp_path / "g.txt")).stacks == (
+        lines | {"A": f"{lines['A']}; {shown}"} if shown else lines
+    )
+
+
 def test_ranks_with_the_same_text_have_the_same_graph(tmp_path: Path) -> None:
     texts = {"a": "Add", "b": "Add", "c": "Mul"}
     for name, op_type in texts.items():

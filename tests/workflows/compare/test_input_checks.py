@@ -8,6 +8,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command_line import Outcome, run
@@ -253,12 +254,46 @@ def test_one_dump_of_graph_mode_on_both_sides(
     assert "Warning: target and golden are the same dump: " in compare(graphs.target, golden).out
 
 
+MIXED = "Warning: FX dumps of several runs or processes are mixed: "
+
+
 def test_two_fx_runs_in_one_directory(graphs: GraphSample, tmp_path: Path, compare: Compare) -> None:
     assert "Warning" not in compare(graphs.target, graphs.golden).out
     for path in (tmp_path / "graphs" / "fx").rglob("*.npy"):
         stem, time, _ = path.name.rsplit(".", 2)
         shutil.copy(path, path.with_name(f"{stem}.{int(time) + 7_000_000}.npy"))
-    assert "Warning: two FX runs are mixed: " in compare(graphs.target, graphs.golden).out
+    assert MIXED in compare(graphs.target, graphs.golden).out
+
+
+@pytest.mark.parametrize("version", ["7.1.0", "old"])
+@pytest.mark.parametrize("part", ["*.npy", "relu-*.npy"])
+def test_two_fx_runs_in_one_directory_without_numbers_of_graphs(
+    tmp_path: Path, compare: Compare, version: str, part: str
+) -> None:
+    """The second run is wrong, so that it is seen which of them is compared."""
+    made = write_graph_sample(str(tmp_path), ranks=1, tokens=1, faulty=False, version=version)
+    (first,) = (tmp_path / made.golden / "1").iterdir()
+    second = first.with_name("gm_99990130064151000000_dump")
+    second.mkdir()
+    paths = list(first.glob(part))
+    for path in paths:
+        stem, time, _ = path.name.rsplit(".", 2)
+        np.save(second / f"{stem}.{int(time) + 7_000_000}.npy", np.load(path) * 2)
+    done = compare(made.target, made.golden, "torchair").out
+    assert (
+        f"{MIXED}{len(paths)} tensors in folders such as {second} were dumped more than once; the latest are"
+        in " ".join(done.split())
+    )
+    assert "no tensor fails" not in done
+
+
+def test_two_graphs_of_one_fx_run_without_numbers(tmp_path: Path, compare: Compare) -> None:
+    made = write_graph_sample(str(tmp_path), ranks=1, tokens=1, faulty=False, version="old")
+    (first,) = (tmp_path / made.golden / "1").iterdir()
+    shutil.copytree(first, first.with_name("gm_99990130064151000000_dump"))
+    for text in (tmp_path / made.target).glob("*.txt"):
+        shutil.copy(text, text.with_name(text.name.replace("graph_1", "graph_2")))
+    assert MIXED not in compare(made.target, made.golden, "torchair").out
 
 
 def test_two_fx_runs_below_one_directory(graphs: GraphSample, tmp_path: Path, compare: Compare) -> None:

@@ -6,61 +6,22 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+from command_line import Outcome
+from documented_script import make_environment, write_script
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
 from opdiff.sample.graph_mode import write_graph_sample
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from command_line import Command
-
-# As documented; indentation is restored.
-SCRIPT = """
-#!/bin/env python3
-import os
-import time
-import argparse
-surfix = "_min_max" # Converted data save surfix
-# Define how single data is converted
-def convert_data_to_info(data):
-    return [data.min(), data.max()]
-def convert(data_path):
-    import numpy as np
-    from components.utils.acc_cmp import parse_torchair_dump_data
-    npz_surfix, npy_surfix = "{}.npz".format(surfix), "{}.npy".format(surfix)
-    for cur_path, dirs, files in os.walk(data_path):
-        for file in files:
-            if file.endswith(npy_surfix): # already converted FX data
-                continue
-            cur = os.path.join(cur_path, file)
-            if file.endswith(".npy"): # FX saved npy data
-                file_name = os.path.splitext(cur)[0]
-                np.save(file_name + surfix, convert_data_to_info(np.load(cur)))
-                os.remove(cur)
-                print("Converted: {} -> {}{}".format(cur, file_name, npy_surfix))
-            elif not file.endswith(npz_surfix) and not file.endswith(".txt") and not file.endswith(".swp"):
-                inputs, outputs = parse_torchair_dump_data(cur)
-                inputs = [convert_data_to_info(ii) for ii in inputs]
-                outputs = [convert_data_to_info(ii) for ii in outputs]
-                np.savez(cur + npz_surfix, inputs=inputs, outputs=outputs)
-                os.remove(cur)
-                print("Converted: {} -> {}{}".format(cur, cur, npz_surfix))
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data_path", help="GE or FX data dump path")
-    args = parser.parse_args()
-    while True:
-        convert(args.data_path)
-        time.sleep(0.5)
-        print("Waiting...")
-"""
 
 
 def compat_path(opdiff: Command) -> str:
@@ -80,8 +41,7 @@ def convert(script: Path, folder: str, path: str) -> None:
 
 
 def test_the_script_runs_and_its_files_are_compared(tmp_path: Path, opdiff: Command) -> None:
-    script = tmp_path / "convert.py"
-    script.write_text(SCRIPT.lstrip())
+    script = write_script(tmp_path)
     sample = write_graph_sample(str(tmp_path / "dumps"), ranks=1)
     path = compat_path(opdiff)
     for folder in (sample.target, sample.golden):
@@ -97,6 +57,63 @@ def test_the_script_runs_and_its_files_are_compared(tmp_path: Path, opdiff: Comm
 def test_modules_are_not_on_the_normal_import_path() -> None:
     done = subprocess.run([sys.executable, "-c", "import components"], capture_output=True, text=True, check=False)
     assert "No module named 'components'" in done.stderr
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    return make_environment(tmp_path)
+
+
+def outcome_of(*command: object) -> Outcome:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+IMPORT = "from components.utils.acc_cmp import parse_torchair_dump_data as f; print(f.__module__)"
+
+
+def test_install_makes_the_import_work_and_uninstall_undoes_it(python: Path) -> None:
+    def run(option: str) -> Outcome:
+        return outcome_of(python, "-m", "opdiff", "compat-path", option)
+
+    assert "No module named 'components'" in outcome_of(python, "-c", IMPORT).err
+    assert run("--uninstall") == Outcome(0, "it is not installed in this environment\n", "")
+    for _ in range(2):
+        (line,) = run("--install").out.splitlines()
+        path = Path(line.removeprefix("wrote ").partition(": ")[0])
+        assert line.endswith(f": convert.py now runs with {python}")
+        assert outcome_of(python, "-c", IMPORT) == Outcome(0, "components.utils.acc_cmp\n", "")
+    assert (path.name, path.parent.name) == ("opdiff-compat.pth", "site-packages")
+    assert run("--uninstall") == Outcome(0, f"removed {path}\n", "")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("files", [("__init__.py",), ("x.py",)], ids=["package", "namespace"])
+def test_another_package_of_this_name_is_left_alone(python: Path, files: tuple[str, ...]) -> None:
+    (packages,) = python.parents[1].glob("lib/python*/site-packages")
+    (packages / "components").mkdir()
+    for name in files:
+        (packages / "components" / name).write_text("")
+    done = outcome_of(python, "-m", "opdiff", "compat-path", "--install")
+    assert done.code == 3
+    assert f"{packages / 'components'}: a package components is installed here" in done.err
+    assert not (packages / "opdiff-compat.pth").exists()
+
+
+@pytest.mark.parametrize("option", ["--install", "--uninstall"])
+def test_an_environment_that_cannot_be_written_to(
+    tmp_path: Path, opdiff: Command, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    folder = tmp_path / "file"
+    folder.write_text("")
+    monkeypatch.setattr(sysconfig, "get_path", lambda _name: str(folder))
+    done = opdiff("compat-path", option)
+    assert done.code == 3
+    told = (
+        f"{folder}/opdiff-compat.pth: cannot be changed: Not a directory. Use a virtual environment of your own, or run"
+    )
+    assert told in done.err
+    assert done.err.strip().endswith(f"PYTHONPATH={compat_path(opdiff)}")
 
 
 def test_arrays_have_no_padding(tmp_path: Path, opdiff: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,7 +285,7 @@ def _by_result(row: Row, result: DocumentedResult) -> Verdict:
         return Verdict(Level.EXACT, because("judge.both_empty"))
     if row.data_mode is DataMode.MD5:
         equal, differ = because("judge.checksums_equal"), because("judge.checksums_differ")
-        return Verdict(Level.EXACT, equal) if passed else Verdict(Level.WRONG, differ)
+        return Verdict(Level.EXACT, equal) if passed else Verdict(Level.SUSPICIOUS, differ)
     why = all_of(result.why or (_GOOD_STATISTICS if passed else _BAD_STATISTICS,))
     if passed:
         return Verdict(Level.NOISE if result.colour is Colour.GREEN else Level.SUSPICIOUS, why)

@@ -192,9 +192,12 @@ def _read_fx(entries: Iterable[Entry]) -> TokenDump:
 
 
 def _supersedes(new: FxName, old: FxName) -> bool:
-    """Return whether a file replaces another of the same tensor: data over reduced data, then the later execution."""
+    """Return whether a file replaces another of the same tensor: data over reduced data, then the later execution.
+
+    Of two folders with files of the same time, the last one counts.
+    """
     if new.timestamp == old.timestamp:
-        return old.reduced and not new.reduced
+        return old.reduced or not new.reduced
     return new.timestamp > old.timestamp
 
 

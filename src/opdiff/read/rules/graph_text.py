@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError
+from opdiff.core.filesystem import natural_key
 from opdiff.core.graph import TextDescriptor, TextGraph, TextOp
 from opdiff.core.reasons import because
 from opdiff.read.rules.protobuf_text import BYTES_FIELD, Block, iter_top, read_text
@@ -29,12 +31,21 @@ _ORIGINALS = "_datadump_original_op_names"
 _INTEGER_NBYTES = {"DT_INT32": 4, "DT_INT64": 8}
 _MAX_CONSTANT = 64
 _STACK = re.compile(r'^\s*# File "([^"\n]{1,4096})", line (\d{1,9}), in (\S{1,200})')
+_FX_CODE = re.compile(r"^\s*## FX Code: .{1,4096}? = ([\w.]{1,200})\(")
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 _NODE = re.compile(r'node_name="([^"\n]{1,1000})"')
+# Most lines of source code that are named for one operator.
+_MAX_LINES = 3
+# Modules around an operator, outermost first, as Python shows the dictionary: a path and a class for each.
+_MODULES = "nn_module_stack"
+_MODULE = re.compile(
+    r"""\((?:"(?P<path>[^"]*)"|'(?P<plain>(?:[^'\\]|\\.)*)'), (?:<class '(?P<type>[^']*)'>|'(?P<name>[^']*)')\)"""
+)
+_MAX_MODULES_LENGTH = 20_000
 
 
 def read_graph_text(path: str, known: dict[bytes, TextGraph] | None = None) -> TextGraph:
-    """Read the graph of a text file; with source-code stacks if a listing of the graph is beside it.
+    """Read the graph of a text file; with lines of source code if a listing of the graph is beside it.
 
     `known` has texts that were read before, by their content: ranks often have the same.
 
@@ -44,11 +55,33 @@ def read_graph_text(path: str, known: dict[bytes, TextGraph] | None = None) -> T
     graph = _parsed_once(read_text(path), {} if known is None else known)
     if not graph.operators:
         raise InputError(path, because("rules.no_operators"))
-    listing = f"{os.path.splitext(path)[0]}.py"
-    if not filesystem.isfile(listing) or filesystem.islink(listing):
-        # A link may lead out of the dump.
+    lines = _read_listing(path, graph)
+    if not lines:
         return graph
-    return replace(graph, stacks=parse_stacks(read_text(listing)))
+    places = {name: [lines.get(name, ""), graph.stacks.get(name, "")] for name in (*lines, *graph.stacks)}
+    return replace(graph, stacks={name: "; ".join(filter(None, found)) for name, found in places.items()})
+
+
+def _read_listing(path: str, graph: TextGraph) -> dict[str, str]:
+    """Return the lines of source code of the listing beside a text; nothing if there is no listing of its graph."""
+    folder, text = os.path.split(path)
+    try:
+        items = filesystem.list_folder(folder or os.curdir)
+    except OSError:
+        return {}
+    # A link may lead out of the dump.
+    listings = {item.name: item.path for item in items if item.name.endswith(".py") and not item.is_symlink()}
+    name = f"{os.path.splitext(text)[0]}.py"
+    if name in listings:
+        return parse_stacks(read_text(listings[name]))
+    # A process writes either texts or listings, so that the listing is that of another process.
+    graph_name, _, process = name.partition("_pid_")
+    others = [other for other in listings if process and other.startswith(f"{graph_name}_pid_")]
+    if not others:
+        return {}
+    newest = max(others, key=lambda other: natural_key(other.rpartition("_ts_")[2]))
+    lines = parse_stacks(read_text(listings[newest]))
+    return lines if lines.keys() <= graph.operators.keys() else {}
 
 
 def _parsed_once(text: str, known: dict[bytes, TextGraph]) -> TextGraph:
@@ -66,17 +99,32 @@ def parse_graph_text(text: str) -> TextGraph:
     name = ""
     problems: dict[Reason, None] = {}
     versions: dict[str, str] = {}
+    modules: dict[str, str] = {}
     for kind, value in _iter_graph_fields(text, problems):
         if isinstance(value, Block) and kind == "op":
             op = _operator(value, len(operators))
             if op.name in operators:
                 problems[because("read.duplicate_operator", op=op.name)] = None
             operators.setdefault(op.name, op)
+            if place := _module(value):
+                modules[op.name] = place
         elif isinstance(value, Block) and kind == "attr":
             versions |= _version(value)
         elif isinstance(value, str) and kind == "name":
             name = value
-    return TextGraph(name, operators, tuple(problems), versions=versions)
+    return TextGraph(name, operators, tuple(problems), modules, versions)
+
+
+def _module(op: Block) -> str:
+    """Return the innermost module of an operator; empty if the text does not have it."""
+    value = _attributes(op).get(_MODULES)
+    shown = value.one("s") if value is not None else ""
+    modules = list(_MODULE.finditer(shown[-_MAX_MODULES_LENGTH:]))
+    if not modules:
+        return ""
+    innermost = modules[-1].groupdict("")
+    path, kind = innermost["path"] or innermost["plain"], innermost["type"] or innermost["name"]
+    return f"module {path} ({kind})" if path else f"module {kind}"
 
 
 def _version(entry: Block) -> dict[str, str]:
@@ -97,17 +145,34 @@ def _iter_graph_fields(text: str, problems: dict[Reason, None]) -> Iterator[tupl
 
 
 def parse_stacks(listing: str) -> dict[str, str]:
-    """Return the source-code stack of each operator of a Python-like listing: the line that was named last."""
+    """Return the lines of source code that each operator of a Python-like listing may come from.
+
+    A listing names a line once, before the first FX node of this line. A later node is of the line named last, or of an
+    earlier line that had the same operation.
+    """
     stacks: dict[str, str] = {}
-    place = ""
-    for line in listing.splitlines():
-        match = _STACK.match(line)
-        if match:
-            place = f'File "{match[1]}", line {match[2]}, in {match[3]}'
-        node = _NODE.search(line)
+    lines_of: dict[str, dict[str, None]] = {}
+    line = place = ""
+    is_first = False
+    for text in listing.splitlines():
+        if match := _STACK.match(text):
+            line = place = f'File "{match[1]}", line {match[2]}, in {match[3]}'
+            is_first = True
+        elif (match := _FX_CODE.match(text)) and line:
+            lines = lines_of.setdefault(match[1], {})
+            lines[line] = None
+            place = line if is_first else _listed(lines)
+            is_first = False
+        node = _NODE.search(text)
         if node and place:
             stacks[node[1]] = place
     return stacks
+
+
+def _listed(lines: dict[str, None]) -> str:
+    last = list(islice(reversed(lines), _MAX_LINES))
+    shown = " or ".join(reversed(last))
+    return f"{shown} or others" if len(lines) > _MAX_LINES else shown
 
 
 def _operator(block: Block, number: int) -> TextOp:

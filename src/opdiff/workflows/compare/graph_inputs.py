@@ -117,7 +117,7 @@ def _pair_trees(target: GraphTree, golden: GraphTree, options: CompareOptions, t
         Side(golden.root, DumpKind.ARRAYS if golden.kind is GraphKind.FX else DumpKind.NPU, quantized=False),
         _SCENARIOS[golden.kind],
         _batches(units, golden.kind, options, division, token_reader),
-        tuple(dict.fromkeys((*notes, *texts.notes))),
+        tuple(dict.fromkeys((*notes, *texts.notes, because("compare.no_requires_grad")))),
         warnings=warnings,
         differences=tuple(graph_differences(target, golden, texts.first_of(target), texts.first_of(golden))),
     )

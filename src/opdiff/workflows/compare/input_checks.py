@@ -299,7 +299,7 @@ def graph_problems(target: GraphTree, golden: GraphTree) -> Iterator[InputProble
     if golden.kind is GraphKind.GE:
         yield from _exchanged_graphs(target, golden)
     else:
-        yield from _mixed_fx_runs(golden)
+        yield from _mixed_fx_runs(target, golden)
 
 
 def _is_offline(tree: GraphTree) -> bool:
@@ -360,11 +360,30 @@ def _operators(tree: GraphTree) -> dict[str, None]:
     return dict.fromkeys(parsed.op_name for parsed in entries if isinstance(parsed, DumpName))
 
 
-def _mixed_fx_runs(golden: GraphTree) -> Iterator[InputProblem]:
-    """Find tensors that were dumped at several times to one folder."""
-    repeated = [folder for folder in golden.folders() if folder.repeated_count]
+def _mixed_fx_runs(target: GraphTree, golden: GraphTree) -> Iterator[InputProblem]:
+    """Find tensors that were dumped at several times to one folder, or to several folders of one token."""
+    repeated = [(folder.path, folder.repeated_count) for folder in golden.folders() if folder.repeated_count]
+    repeated += _repeated_folders(golden, len({text.number for text in target.texts}))
     if repeated:
-        reason = because(
-            "compare.mixed_fx_runs", count=sum(folder.repeated_count for folder in repeated), path=repeated[0].path
-        )
+        path, count = repeated[0][0], sum(count for _, count in repeated)
+        reason = because("compare.mixed_fx_runs", count=count, path=path)
         yield InputProblem(golden.root, reason, is_certain=False)
+
+
+def _repeated_folders(golden: GraphTree, graph_count: int) -> Iterator[tuple[str, int]]:
+    """Yield folders with the tensors of another folder of their token, and the number of these tensors.
+
+    Without the number of the graph in its path, each graph of a run has a folder of its own, as each run has.
+    """
+    for graphs in golden.ranks.values():
+        unnumbered = [graph for graph in graphs if graph.number is None]
+        if len(unnumbered) <= graph_count:
+            continue
+        known: dict[int, list[frozenset[object]]] = {}
+        for token, folders in (item for graph in unnumbered for item in graph.tokens.items()):
+            for folder in folders:
+                tensors = frozenset(entry.parsed.tensor for entry in folder.entries if isinstance(entry.parsed, FxName))
+                others = known.setdefault(token, [])
+                if any(tensors <= other or tensors >= other for other in others):
+                    yield folder.path, len(tensors)
+                others.append(tensors)

@@ -101,8 +101,12 @@ def replay_suspects(
     cluster: Cluster | None,
     on_progress: ReplayProgress | None,
 ) -> Comparison:
-    """Compute suspects again: by the model, if one is given, else by types and attributes; in graph mode by unit."""
-    if options.replay == 0 or comparison.judgement.misfit is not None:
+    """Compute suspects again: by the model, if one is given, else by types and attributes; in graph mode by unit.
+
+    Checksums show no suspects.
+    """
+    by_checksums = comparison.judgement.coverage.checksums > 0
+    if options.replay == 0 or by_checksums or comparison.judgement.misfit is not None:
         return comparison
     if cluster is None and find_spec("onnxruntime") is None:
         notes = (because("replay.not_installed"),) if comparison.judgement.findings else ()
