@@ -14,6 +14,8 @@ from dump_files import TIME, add, numbered
 if TYPE_CHECKING:
     from pathlib import Path
 
+# Enough small files that several processes convert them.
+FILES_FOR_PROCESSES = 210
 PROGRAM = """
 import sys
 from opdiff.__main__ import {name} as run
@@ -89,6 +91,20 @@ def test_signals_end_the_program_at_any_moment(
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (code, "opdiff: interrupted\n")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_no_process_is_forgotten_whose_start_is_interrupted(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    """It would look for semaphores that are there no more, and show a traceback."""
+    for index in range(FILES_FOR_PROCESSES):
+        add(tmp_path / "dump", f"Add.a{index}.1.2.{TIME + index}", numbered(2))
+    arguments = ["convert", str(tmp_path / "dump"), "-out", str(tmp_path / "out"), "-t", "npz", "-j", "2"]
+    program = SIGNALLED.format(
+        module="multiprocessing.forkserver", function="read_signed", number=int(number), arguments=arguments
+    )
+    file = add(tmp_path, "program.py", program.replace("\nsys", "\nif __name__ == '__main__': sys").encode())
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (code, "opdiff: interrupted; all existing results are complete\n")
 
 
 def test_ignored_signals_stay_ignored(tmp_path: Path) -> None:

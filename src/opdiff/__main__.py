@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 # Signals in this time after the first one are the same: a program that ends a process group may send several.
 _SAME_INTERRUPT_S = 1.0
 _SECONDS_UNTIL_RETRY = 0.001
-# Modules that native code calls, of Python and msgspec, which loses exceptions or crashes.
-_CALLED_BY_NATIVE_CODE = frozenset({"enum", "msgspec._utils", "typing", "weakref", "_weakrefset"})
+# Modules that native code calls, of Python and msgspec, which loses exceptions or crashes; and the one that starts
+# processes, which would wait for semaphores of ours without being known.
+_NOT_INTERRUPTED = frozenset(
+    {"enum", "msgspec._utils", "typing", "weakref", "_weakrefset", "concurrent.futures.process"}
+)
 
 
 def main() -> int:
@@ -55,8 +58,8 @@ def _run(*, at_once: bool) -> int:
 class _Interrupts:
     """Turns SIGINT and SIGTERM into a `KeyboardInterrupt` with the number of the signal.
 
-    It is raised as soon as no module is being imported and no native code may be the caller. A second signal ends the
-    process at once.
+    It is raised as soon as no module is being imported, no process is being started, and no native code may be the
+    caller. A second signal ends the process at once.
     """
 
     def __init__(self) -> None:
@@ -93,11 +96,11 @@ class _Interrupts:
 
 
 def _is_safe(frame: "FrameType | None") -> bool:
-    """Return whether an exception that is raised in a frame arrives in `_run`."""
+    """Return whether an exception that is raised in a frame arrives in `_run`, and leaves nothing behind."""
     while frame is not None and frame.f_code is not _run.__code__:
         code = frame.f_code
         is_import = code.co_filename.startswith("<frozen importlib")
-        if is_import or code.co_name == "__del__" or frame.f_globals.get("__name__") in _CALLED_BY_NATIVE_CODE:
+        if is_import or code.co_name == "__del__" or frame.f_globals.get("__name__") in _NOT_INTERRUPTED:
             return False
         frame = frame.f_back
     return True

@@ -19,9 +19,12 @@ from collections import Counter
 from pathlib import Path
 
 from attack.results import broken_files
+from dump_files import TIME, add
 
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _MAX_SECONDS = 600
+# Enough small files that several processes convert them.
+_FILES_FOR_PROCESSES = 210
 # The installed program, which first makes a file.
 _PROGRAM = """
 import os, sys
@@ -32,6 +35,8 @@ sys.exit(program())
 _COMMANDS = (
     ("compare", "{root}/npu", "{root}/golden", "-fr", "{root}/rules/network.json", "-o", "{out}"),
     ("convert", "{root}/npu", "-out", "{out}/arrays", "-j", "2"),
+    ("convert", "{root}/many", "-out", "{out}/archives", "-t", "npz", "-j", "2"),
+    ("reduce", "{root}/graph", "--keep"),
     ("inspect", "{root}/npu", "--stats"),
     ("report", "{root}/saved.json", "-o", "{out}/report.html"),
 )
@@ -45,6 +50,10 @@ class Trials:
         self._run(("demo", str(self._root)))
         (saved,) = (self._root / "result").glob("result_*.json")
         shutil.copyfile(saved, self._root / "saved.json")
+        for number in range(_FILES_FOR_PROCESSES):
+            add(self._root / "many", f"Add.a{number}.1.2.{TIME + number}")
+        shutil.copytree(self._root / "many", self._root / "graph")
+        (self._root / "graph/dynamo_original_graph_1_rank_0_pid_1_ts_2.txt").touch()
         self._seconds = {command: self._duration(command) for command in _COMMANDS}
 
     def run(self, seed: int) -> tuple[str, str]:
@@ -53,7 +62,10 @@ class Trials:
         command, sent = chance.choice(_COMMANDS), chance.choice(_ENDING_SIGNALS)
         code, err = self._run(command, chance.uniform(0, self._seconds[command]), sent)
         half = [
-            name for folder in (self._out, self._out / "arrays") if folder.is_dir() for name in broken_files(folder)
+            name
+            for folder in (self._out, self._out / "arrays", self._out / "archives", self._root / "graph")
+            if folder.is_dir()
+            for name in broken_files(folder)
         ]
         name = f"{command[0]}: {sent.name}"
         if half:

@@ -7,7 +7,6 @@ import os
 import shutil
 from dataclasses import replace
 from functools import partial
-from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from opdiff.sample.faults import FAULTS, corrupt_output
 from opdiff.sample.faults import inject as inject_all
 from opdiff.sample.graph_mode import FAULTY_OPERATOR, write_graph_sample
 from opdiff.sample.network import build
-from opdiff.workflows.reduce.watch import ReduceOptions, reduce_tree
+from opdiff.workflows.reduce.watch import ReduceOptions, Stop, reduce_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -264,4 +263,4 @@ def _reordered_and_reduced(folder: str) -> Case:
 
 
 def _reduce(folder: str) -> None:
-    list(reduce_tree(ReduceOptions(folder, (), settle_s=0), Event(), lambda _done, _total: None))
+    list(reduce_tree(ReduceOptions(folder, (), settle_s=0), Stop(), lambda _done, _total: None))

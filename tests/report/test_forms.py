@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from opdiff.report.table import Table
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands" / "report.md"
-SOME = judged_comparison(row("a"), row("=1+1", **BAD), row("<b>", **OFF), not_compared("d", "no file\x00 here"))
+SOME = judged_comparison(row("a"), row("=1+1", **BAD), row("<b>", **OFF), not_compared("d", "no file\x00\x9b here"))
 
 
 def test_workbooks_are_coloured_frozen_and_filtered(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_junit_has_a_case_for_each_operator(tmp_path: Path) -> None:
     assert (cases["<b>"].findtext("system-out") or "").startswith("<b>:output:0: suspicious")
     skipped = cases["d"].find("skipped")
     assert skipped is not None
-    assert skipped.get("message") == "no file\\x00 here"
+    assert skipped.get("message") == "no file\\x00\\x9b here"
 
 
 def test_node_data_has_the_worst_tensor_of_each_operator(tmp_path: Path) -> None:

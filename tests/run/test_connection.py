@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from multiprocessing.synchronize import SemLock
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -192,6 +194,18 @@ def test_local_workers_are_reached_from_this_machine_and_by_their_client_only() 
         assert set(listening) == {"127.0.0.1"}
         assert cluster._client.scheduler.address.startswith("tls://")
     assert not any(map(psutil.pid_exists, found))
+
+
+def test_local_workers_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Semaphores are files in /dev/shm, which may be full or missing."""
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(SemLock, "__init__", refuse)
+    message = re.escape(f"no workers can be started on this machine: {os.strerror(errno.ENOSPC)}")
+    with pytest.raises(InputError, match=message), open_cluster("local:1"):
+        pass
 
 
 def test_a_client_opens_no_port(processes: ClusterProcesses) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from argparse import ArgumentTypeError
-from threading import Event
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.reasons import Reason
     from opdiff.workflows.reduce.taken import Recovered
-    from opdiff.workflows.reduce.watch import ReduceOptions, ReduceTotals
+    from opdiff.workflows.reduce.watch import ReduceOptions, ReduceTotals, Stop
 
 DESCRIPTION = """\
 Replace the files of a graph mode dump (GE or FX) by statistics of their tensors: minimum, maximum, mean, L2 norm, NaN
@@ -80,6 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reduce, print the totals, and return the exit code."""
+    from opdiff.workflows.reduce.watch import Stop
+
     if args.cluster and args.watch:
         raise UsageError(because("cli.watch_without_cluster"))
     if args.recover and (args.watch or args.keep):
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args)
     if args.recover:
         return _recover(args, options)
-    stop = Event()
+    stop = Stop()
     if args.cluster:
         # The work is interrupted, which cancels what was submitted.
         return _reduce(args, options, stop)
@@ -121,7 +122,7 @@ def _options(args: argparse.Namespace) -> ReduceOptions:
     return replace(options, root=os.path.abspath(args.path)) if args.cluster else options
 
 
-def _reduce(args: argparse.Namespace, options: ReduceOptions, stop: Event) -> int:
+def _reduce(args: argparse.Namespace, options: ReduceOptions, stop: Stop) -> int:
     from opdiff.workflows.cluster import find_cluster
     from opdiff.workflows.reduce.watch import ReduceTotals, reduce_tree
 

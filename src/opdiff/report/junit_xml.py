@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import Verdict
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
-# Characters that XML does not allow.
-_FORBIDDEN = "[^\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff\t\n]"
+# Characters that XML does not allow, and other control characters.
+_FORBIDDEN = "[^\\x20-\\x7e\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff\t\n]"
 
 
 class _Tensor(Struct, frozen=True):

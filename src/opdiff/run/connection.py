@@ -115,6 +115,9 @@ def _local_workers(count: int, scratch: str) -> LocalCluster:
     Args:
         count: number of processes.
         scratch: private folder. Dask looks for modules there first, and its default is a folder that others can make.
+
+    Raises:
+        InputError: they cannot be started, since the system refuses something.
     """
     import logging
 
@@ -122,16 +125,27 @@ def _local_workers(count: int, scratch: str) -> LocalCluster:
     from distributed import LocalCluster, Security
 
     with dask.config.set(_LOCAL_SETTINGS | {"temporary-directory": scratch}), without_interrupts():
-        return LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            memory_limit=None,
-            host="127.0.0.1",
-            security=Security.temporary(),
-            silence_logs=logging.CRITICAL,
-            scheduler_kwargs={"allowed_failures": 1, "dashboard": False, "dashboard_address": "127.0.0.1:0"},
-            preload="opdiff.run.worker_task",
-        )
+        try:
+            return LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                memory_limit=None,
+                host="127.0.0.1",
+                security=Security.temporary(),
+                silence_logs=logging.CRITICAL,
+                scheduler_kwargs={"allowed_failures": 1, "dashboard": False, "dashboard_address": "127.0.0.1:0"},
+                preload="opdiff.run.worker_task",
+            )
+        except RuntimeError as error:
+            problem = because("run.no_local_workers", error=_refused(error) or str(error))
+            raise InputError(f"local:{count}", problem) from error
+
+
+def _refused(error: BaseException | None) -> str | None:
+    """Return what the system refused while dask started a process; dask itself only says that it could not."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__ or error.__context__
+    return None if error is None else error.strerror
 
 
 def _check_workers(client: Client, address: str) -> None:

@@ -17,7 +17,6 @@ import sys
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from opdiff.read.directory import TAKEN_FOLDER
 from opdiff.read.reduced import read_reduced
 from opdiff.sample.graph_mode import ge_dump
 from opdiff.workflows.reduce.taken import recover
-from opdiff.workflows.reduce.watch import ReduceOptions, reduce_tree
+from opdiff.workflows.reduce.watch import ReduceOptions, Stop, reduce_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +68,7 @@ class Scene:
 
     def reduce(self) -> None:
         options = ReduceOptions(str(self.root), ("crc32",), keep=self.keep, settle_s=0, load=1)
-        for _ in reduce_tree(options, Event(), lambda _reached, _total: None):
+        for _ in reduce_tree(options, Stop(), lambda _reached, _total: None):
             pass
 
     def version(self) -> int | None:

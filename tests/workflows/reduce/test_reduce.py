@@ -279,6 +279,28 @@ def test_watching_ends_cleanly(number: signal.Signals, folder: Path) -> None:
     assert process.returncode == 0
 
 
+# A profiler is called between the steps of a function, as a signal handler is: in each round after one more step, and
+# in the last one just before the waiting begins.
+STOPPED = """
+import sys
+from itertools import count
+from opdiff.workflows.reduce.watch import Stop
+
+for step in range(20):
+    stop, steps = Stop(), count()
+    sys.setprofile(lambda *_: stop.set() if next(steps) == step else None)
+    stop.wait(0.01)
+    sys.setprofile(None)
+stop = Stop()
+sys.setprofile(lambda _, event, __: stop.set() if event == "c_call" else None)
+stop.wait(3600)
+"""
+
+
+def test_a_wait_ends_at_whatever_moment_a_signal_handler_stops_it() -> None:
+    subprocess.run([sys.executable, "-c", STOPPED], check=True, timeout=20)
+
+
 def test_pause_limits_the_load() -> None:
     assert pause_s(0.2, 0.5) == pytest.approx(0.2)
     assert pause_s(0.2, 1.0) == 0

@@ -101,6 +101,24 @@ def test_a_newer_file_supersedes_the_taken_one(killed: Path, opdiff: Command) ->
     assert (killed / GE).read_bytes() == NEWER
 
 
+@pytest.mark.parametrize("kind", ["folder", "link"])
+def test_only_a_file_supersedes_the_taken_one(killed: Path, opdiff: Command, kind: str) -> None:
+    if kind == "folder":
+        (killed / GE).mkdir()
+    else:
+        (killed / GE).symlink_to("elsewhere")
+    for options in (("--recover",), ()):
+        assert "cannot be put back: 1 file\n" in opdiff("reduce", killed, *options).out
+        assert (killed / TAKEN_FOLDER / GE).read_bytes() == CONTENT
+
+
+def test_one_file_that_cannot_be_put_back_holds_up_no_other(killed: Path, opdiff: Command) -> None:
+    (killed / TAKEN_FOLDER / ".00000000.lock").mkdir()
+    outcome = opdiff("reduce", killed, "--recover")
+    assert (outcome.code, "cannot be put back: 1 file\n" in outcome.out) == (3, True)
+    assert (killed / GE).read_bytes() == CONTENT
+
+
 def test_recovery_leaves_files_alone_that_are_being_reduced(killed: Path, opdiff: Command) -> None:
     with locked(str(killed / GE)):
         assert opdiff("reduce", killed, "--recover").out == "put back after a killed run: 0 files\n"

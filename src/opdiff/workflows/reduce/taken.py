@@ -129,16 +129,23 @@ def put_back(taken: str, path: str) -> bool:
 
     A newer file of this name stays and supersedes the taken one, which is removed, as if the newer one had been
     renamed over it.
+
+    Raises:
+        OSError: it cannot have it, since a folder or a link has this name, for example; it stays where it is.
     """
     while True:
         try:
             os.link(taken, path, follow_symlinks=False)
             is_back = True
         except FileExistsError:
-            try:  # both are one file if a process was killed after linking
-                is_back = os.path.samestat(os.lstat(taken), os.lstat(path))
+            try:
+                newer = os.lstat(path)
             except FileNotFoundError:
                 continue
+            if not stat.S_ISREG(newer.st_mode):
+                raise
+            # Both are one file if a process was killed after linking.
+            is_back = os.path.samestat(os.lstat(taken), newer)
         os.unlink(taken)
         return is_back
 
@@ -169,14 +176,21 @@ def _recover_folder(folder: str, found: Recovered) -> None:
     place = os.path.join(folder, TAKEN_FOLDER)
     try:
         _make_place(place)
-        for name in sorted(os.listdir(place)):
+        names = sorted(os.listdir(place))
+    except OSError as error:
+        found.problems[place] = quoted(error.strerror or str(error))
+        return
+    for name in names:
+        try:
             if _LOCK.fullmatch(name):  # of a process that was killed without a taken file
                 with _lock(place, name):
                     pass
             else:
                 _recover_file(os.path.join(folder, name), found)
-    except OSError as error:
-        found.problems[place] = quoted(error.strerror or str(error))
+        except FileNotFoundError:  # reduced, or put back by another process
+            pass
+        except OSError as error:
+            found.problems[os.path.join(place, name)] = quoted(error.strerror or str(error))
     with suppress(OSError):
         os.rmdir(place)
 
@@ -185,14 +199,9 @@ def _recover_file(path: str, found: Recovered) -> None:
     with locked(path) as taken:
         if taken is None:  # being reduced
             return
-        try:
-            if stat.S_ISREG(os.lstat(taken).st_mode):
-                is_back = put_back(taken, path)
-                found.files += is_back
-                found.superseded += not is_back
-            else:
-                found.problems[taken] = because("core.not_regular_file")
-        except FileNotFoundError:  # reduced, or put back by another process
-            return
-        except OSError as error:
-            found.problems[taken] = quoted(error.strerror or str(error))
+        if stat.S_ISREG(os.lstat(taken).st_mode):
+            is_back = put_back(taken, path)
+            found.files += is_back
+            found.superseded += not is_back
+        else:
+            found.problems[taken] = because("core.not_regular_file")

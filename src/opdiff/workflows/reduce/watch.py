@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
@@ -19,7 +21,6 @@ from opdiff.workflows.reduce.work import ReduceResult, reduce_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from threading import Event
 
     from opdiff.core.reasons import Reason
     from opdiff.run.cluster import Cluster
@@ -54,6 +55,32 @@ class ReduceOptions(Struct, frozen=True):
     interval_s: float = 1.0
     load: float = 0.5
     host: str = ""
+
+
+class Stop:
+    """A request to stop, made by a signal handler.
+
+    A `threading.Event` would wait for itself forever if its waiting thread is interrupted while it holds the lock.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._requests: SimpleQueue[None] = SimpleQueue()
+
+    def is_set(self) -> bool:
+        """Return whether the request was made."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Make the request."""
+        self._is_set = True
+        self._requests.put(None)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for this time, or until the request is made."""
+        if not self._is_set:
+            with suppress(Empty):
+                self._requests.get(timeout=seconds)
 
 
 class ReduceTotals(Struct):
@@ -91,7 +118,7 @@ class ReduceTotals(Struct):
 
 
 def reduce_tree(
-    options: ReduceOptions, stop: Event, progress: Callable[[int, int], None], cluster: Cluster | None = None
+    options: ReduceOptions, stop: Stop, progress: Callable[[int, int], None], cluster: Cluster | None = None
 ) -> Iterator[ReduceTotals]:
     """Reduce finished files, by this process or on the workers of a cluster; yield the totals after each pass.
 
@@ -155,7 +182,7 @@ def _call(cluster: Cluster | None, host: str, function: Callable[..., Result], *
 
 
 def _reduce_here(
-    files: Sequence[ReducibleFile], options: ReduceOptions, stop: Event
+    files: Sequence[ReducibleFile], options: ReduceOptions, stop: Stop
 ) -> Iterator[tuple[ReducibleFile, ReduceResult]]:
     """Reduce files one after the other, at the load of the options; `stop` ends this after the current file."""
     for file in files:
