@@ -47,6 +47,10 @@ class Rules(Struct, frozen=True):
         """Names of the files that are given."""
         return frozenset(name for name in self.__struct_fields__ if getattr(self, name) is not None)
 
+    def for_golden(self, kind: DumpKind) -> Rules:
+        """Return the rules in which a file without fusion is that of the target if the golden side are arrays."""
+        return Rules(self.fusion_off, None, self.quant) if kind is DumpKind.ARRAYS and not self.fusion else self
+
     @property
     def files(self) -> tuple[RuleFile | None, RuleFile | None, RuleFile | None]:
         """The files in the order of the fields."""
@@ -77,6 +81,7 @@ def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None =
     """
     options = options or PairOptions()
     scenario = choose(target, golden, rules.given)
+    rules = rules.for_golden(golden.kind)
     target_index, golden_index = DumpIndex(target), DumpIndex(golden)
     pairs: Iterable[PairingResult]
     if scenario is Scenario.PLAIN:

@@ -157,6 +157,7 @@ def _inputs(
     name: str, target: Dump, golden: Dump, rules: Rules, options: CompareOptions, *, every_operator: bool
 ) -> Inputs:
     scenario = choose(target, golden, rules.given)
+    rules = rules.for_golden(golden.kind)
     problems = (*option_problems(target, overflow=options.overflow), *offline_problems(target, golden, rules))
     warnings = refuse_certain(problems, force=options.force)
     return Inputs(
