@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import MIN_COVERAGE, Agreement, ErrorKind, Level, Origin, changed_limits
 from opdiff.core.reasons import Reason, because
-from opdiff.judge.locate import MAX_RUN_NOISE
+from opdiff.judge.locate import MAX_RUN_NOISE, MAX_USUAL_NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import Coverage, Finding, Judgement, ModelOutputs
 
 _MAX_NAMES = 3
-# Noise of a run that needs no explanation.
-_MAX_USUAL_NOISE = 1.2
 # Kinds of errors that other implementations may have, too.
 _UNEXPLAINED = frozenset({ErrorKind.PRECISION, ErrorKind.QUANTIZATION, ErrorKind.FUSION, ErrorKind.UNKNOWN})
 # Files left out are mentioned above this number for each operator.
@@ -58,8 +56,9 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
         return
     yield from _reservations(coverage)
     yield from _outputs(judgement.outputs, has_findings=bool(judgement.findings))
-    if judgement.noise > _MAX_USUAL_NOISE:
-        yield because("judge.noisy_run")
+    if judgement.noise > MAX_USUAL_NOISE:
+        yield because("judge.noisy_quantized_run" if judgement.costly_layers else "judge.noisy_run")
+        yield from _quantization(judgement)
     if len(judgement.candidates) > 1 and judgement.findings:
         yield because("judge.order_only", operators=_named(judgement.candidates))
     accumulated = sum(count for (_, origin), count in marks.items() if origin is Origin.ACCUMULATED)
@@ -76,6 +75,12 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
         yield because("judge.hidden_faults", count=hidden)
     if coverage.share >= MIN_COVERAGE:
         yield _coverage(coverage)
+
+
+def _quantization(judgement: Judgement) -> Iterator[Reason]:
+    """Yield what to do about small errors in many operators of a quantized model."""
+    if judgement.costly_layers:
+        yield because("judge.quantize_again", layers=judgement.costly_layers)
 
 
 def _coverage(coverage: Coverage) -> Reason:
@@ -127,7 +132,8 @@ def _no_faults(judgement: Judgement, compared: int, accumulated: int) -> Iterato
     coverage = judgement.coverage
     if accumulated:
         yield because("judge.accumulated", count=accumulated)
-        yield because("judge.widen_or_accept")
+        if not judgement.costly_layers:
+            yield because("judge.widen_or_accept")
     elif any(remark.code == "judge.withdrawn" for remark in judgement.remarks):
         yield because("judge.all_innocent")
     elif not coverage.data:
@@ -137,6 +143,8 @@ def _no_faults(judgement: Judgement, compared: int, accumulated: int) -> Iterato
         is_whole = coverage.compared == coverage.operators and not coverage.left_out
         yield because("judge.within_noise" if is_whole else "judge.compared_within_noise", count=compared)
         yield because("judge.look_elsewhere")
+    if judgement.noise <= MAX_USUAL_NOISE:  # otherwise it was said with the noise
+        yield from _quantization(judgement)
     if coverage.unseen:
         yield because("judge.not_acquitted", count=len(coverage.unseen), operators=_named(coverage.unseen))
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from opdiff.core import filesystem
 from opdiff.core.comparison import ExtraInputs, Mode, ModelGraph, Side
+from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.pairing import Unpaired
 from opdiff.core.reasons import all_of, because, kind_of
@@ -183,7 +184,8 @@ def _batches(
     pair_options = PairOptions(_selection(options), _manual_pairs(options), every_operator)
     nodes = target_graph(target, golden, rules.target_operators())
     pairs = pair(target, golden, rules, pair_options)
-    batch = PairBatch(pairs, (ModelGraph(nodes),) if nodes else (), tuple(_names_note(pairs, target, rules)))
+    graph = ModelGraph(nodes, against_original=golden.kind is DumpKind.ARRAYS)
+    batch = PairBatch(pairs, (graph,) if nodes else (), tuple(_names_note(pairs, target, rules)))
     # While the pairs are measured, the rules and the tensors without a partner take no memory.
     del target, golden, rules
     yield batch
