@@ -188,9 +188,7 @@ def test_of_two_outputs_the_one_with_floats_is_known() -> None:
         )
     )
     assert pairs(found)[f"{both.name}:output:1"] == "c1_relu"
-    assert reasons(found)[f"{both.name}:output:0"].endswith(
-        "holds quantized values, which the original model does not have"
-    )
+    assert reasons(found)[f"{both.name}:output:0"].endswith("holds quantized values, the golden tensor floats")
 
 
 def test_two_outputs_with_floats_are_not_told_apart() -> None:

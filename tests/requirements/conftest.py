@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command_line import Capture, Command, run
+from command_line import Capture, run
 from opdiff.sample import Sample, write_sample
 from opdiff.sample.graph_mode import GraphSample, write_graph_sample
 from opdiff.sample.stages import StageSample, write_stage_sample
@@ -16,6 +16,8 @@ from opdiff.sample.stages import StageSample, write_stage_sample
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from command_line import Command
 
     Table = Callable[[Path], list[dict[str, str]]]
 

@@ -206,7 +206,7 @@ def _tensor_pair(
         found = context.find_golden(origin)
         if isinstance(found, Found) and origin.is_doubtful and not _same_count(tensor, found.tensor):
             found = because("pair.other_size", name=str(found.key))
-        if isinstance(found, Found) and context.problems is not None and _replaces_floats(tensor, found.tensor):
+        if isinstance(found, Found) and context.target.dump.quantized and _replaces_floats(tensor, found.tensor):
             found = because("pair.quantized_values", name=str(key))
         if isinstance(found, Found):
             layout = "" if context.golden_kind is DumpKind.NPU else origin.layout
