@@ -12,7 +12,7 @@ from opdiff.core.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
 from opdiff.core.pairing import Pairing, Unpaired
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Tensor, TensorSpec
-from opdiff.pair import PairOptions, Rules, pair
+from opdiff.pair import PairOptions, Rules, pair, resolve
 
 if TYPE_CHECKING:
     from opdiff.core.pairing import ManualPair
@@ -92,4 +92,5 @@ def paired(
 ) -> tuple[Row, ...]:
     """Return the rows of a comparison; a single rule file is the one with fusion."""
     all_rules = given if isinstance(given, Rules) else Rules(fusion=given)
-    return pair(target, golden, all_rules, PairOptions(selection, manual))
+    _, resolved = resolve(target, golden, all_rules)
+    return pair(target, golden, resolved, PairOptions(selection, manual))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
+from opdiff.core import dtypes
 from opdiff.core.tensor import Declared
 from opdiff.pair import Rules
 from opdiff.pair.groups import group_operators
@@ -109,6 +111,20 @@ def test_quantized_operators_have_no_rows_and_keep_their_group_number() -> None:
 def test_only_slots_without_quantized_values_are_compared(operator: RuleOp, keys: list[str]) -> None:
     rows = paired(npu(dumped(operator.name, 1), quantized=True), npy("x", quantized=True), rules(operator))
     assert [str(row.key) for row in rows] == keys
+
+
+def test_quantized_inputs_are_not_compared_with_floats_of_the_quantized_model() -> None:
+    """Fusion joined convolution and dequantization; the fake-quantized model has the values, not the integers."""
+    given = (
+        op("q_quant_layer", "AscendQuant", inputs=("x:0",), outputs=(out("q_quant_layer"),)),
+        op("cd_dequantr", "Conv2D", inputs=("q_quant_layer:0",), originals=("c", "d", "r"), outputs=(out("r"),)),
+    )
+    operator = dumped("cd_dequantr", 1)
+    int8 = replace(operator.inputs[0], spec=replace(operator.inputs[0].spec, dtype=dtypes.INT8))
+    target = npu(replace(operator, inputs={0: int8}), quantized=True)
+    rows = paired(target, npy("q_quant_layer", "r", quantized=True), rules(*given))
+    assert reasons(rows)["cd_dequantr:input:0"].endswith("holds quantized values, the golden tensor floats")
+    assert summarize(rows[-1]).endswith("cd_dequantr:output:0 = r:output:0")
 
 
 def test_an_operator_dumped_with_quantized_values_only_has_a_reason() -> None:

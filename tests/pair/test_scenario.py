@@ -21,6 +21,11 @@ ALLOWED = {
     ("npu quantized", "npy", "q"): Scenario.QUANT_BY_QUANT,
     ("npu quantized", "npy", "fq"): Scenario.QUANT_BY_BOTH,
     ("npu quantized", "npy quantized", "f"): Scenario.QUANT_TO_QUANT,
+    # Rules of a model without fusion are those of the target if the golden side was not compiled.
+    ("npu", "npy", "c"): Scenario.ORIGINAL,
+    ("npu quantized", "npy", "c"): Scenario.QUANT_BY_FUSION,
+    ("npu quantized", "npy", "qc"): Scenario.QUANT_BY_BOTH,
+    ("npu quantized", "npy quantized", "c"): Scenario.QUANT_TO_QUANT,
     ("npy quantized", "npy", "q"): Scenario.QUANT_ORIGINAL,
     ("npy", "npy", "q"): Scenario.QUANT_ORIGINAL,
     ("npu", "npu", ""): Scenario.PLAIN,
@@ -53,7 +58,9 @@ def test_every_combination_is_a_scenario_or_refused(target: str, golden: str, op
     [
         ("npu", "npy", "", UsageError, "takes -fr, but no rule file was given: -fr is missing."),
         ("npu", "npy", "fq", UsageError, "takes -fr, but -fr with -qfr was given: -qfr does not apply."),
-        ("npu", "npy", "qc", UsageError, "-fr is missing; -qfr with -cfr does not apply."),
+        ("npu", "npy", "qc", UsageError, "takes -fr, but -qfr with -cfr was given: -qfr does not apply."),
+        ("npu", "npy", "fc", UsageError, "takes -fr, but -fr with -cfr was given: -cfr does not apply."),
+        ("npy quantized", "npy", "c", UsageError, "but -cfr was given: -qfr is missing; -cfr does not apply."),
         ("npu quantized", "npy", "", UsageError, "takes -fr or -qfr or -fr with -qfr, but no rule file was given."),
         ("npu quantized", "npy quantized", "fq", UsageError, "-qfr does not apply."),
         ("npy quantized", "npy", "", UsageError, "takes -qfr, but no rule file was given: -qfr is missing."),

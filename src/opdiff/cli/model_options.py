@@ -143,7 +143,7 @@ def with_model(args: argparse.Namespace, options: CompareOptions) -> CompareOpti
     """
     from opdiff.core.comparison import Mode
 
-    has_rules = filesystem.isfile(options.fusion_rules)
+    has_rules = filesystem.isfile(options.target_rules)
     in_graph_mode = options.mode is Mode.GRAPH
     if args.replay not in (_NOT_GIVEN, 0) and not has_rules and not in_graph_mode:
         raise UsageError(because("cli.replay_needs_rules"))
@@ -169,7 +169,7 @@ def _golden_of_model(args: argparse.Namespace, options: CompareOptions) -> str:
         inputs=inputs,
         shapes=shapes,
         seed=args.seed,
-        rules=options.fusion_rules if filesystem.isfile(options.fusion_rules) else "",
+        rules=options.target_rules if filesystem.isfile(options.target_rules) else "",
         # The dump may have the output of AIPP, which is the input of the original model.
         input_dump="" if args.inputs or args.seed is not None else options.target,
         reuse=True,

@@ -259,10 +259,17 @@ class GraphNode(Struct, frozen=True, gc=False):
 
 
 class ModelGraph(Struct, frozen=True):
-    """Known part of the target's network in the order of execution; in graph mode with its units."""
+    """Known part of the target's network.
+
+    Attributes:
+        nodes: in the order of execution.
+        units: units of graph mode that have this network.
+        against_original: whether the golden side was run from the original model, and was not compiled.
+    """
 
     nodes: tuple[GraphNode, ...]
     units: tuple[Unit, ...] = ()
+    against_original: bool = False
 
 
 class Side(Struct, frozen=True):

@@ -44,6 +44,7 @@ class OutputDesc(Struct, frozen=True, gc=False):
         layout: the layout of the original tensor; empty if unknown.
         shape: the shape of the original tensor; empty if unknown.
         stated: what is stated about the output itself, as it is stored.
+        problem: why the operator of the original model is not known; `None` if no file says more.
     """
 
     position: int
@@ -53,6 +54,7 @@ class OutputDesc(Struct, frozen=True, gc=False):
     layout: str = ""
     shape: Shape = ()
     stated: StatedTensor | None = None
+    problem: Reason | None = None
 
 
 class RuleOp(Struct, frozen=True, gc=False):

@@ -239,6 +239,8 @@ class Judgement(Struct, frozen=True):
         first_unit: unit of `first_bad` in graph mode.
         remarks: explanations of the verdict, such as documented results that differ from it.
         candidates: operators with bad outputs in the order of execution, if nothing else is known about the graph.
+        costly_layers: quantized layers that add most error, the first most, if the golden side is not compiled and
+            many operators have a part in the error.
     """
 
     limits: str
@@ -256,6 +258,7 @@ class Judgement(Struct, frozen=True):
     first_unit: str = ""
     remarks: tuple[Reason, ...] = ()
     candidates: tuple[str, ...] = ()
+    costly_layers: tuple[str, ...] = ()
 
     def marks(self) -> Iterable[tuple[Level, Origin]]:
         """Return level and origin of each row. Verdicts that are stored in a file are not decoded for it."""

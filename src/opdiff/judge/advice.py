@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import MIN_COVERAGE, Agreement, ErrorKind, Level, Origin, changed_limits
 from opdiff.core.reasons import Reason, because
-from opdiff.judge.locate import MAX_RUN_NOISE
+from opdiff.judge.locate import MAX_RUN_NOISE, MAX_USUAL_NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import Coverage, Finding, Judgement, ModelOutputs
 
 _MAX_NAMES = 3
-# Noise of a run that needs no explanation.
-_MAX_USUAL_NOISE = 1.2
 # Kinds of errors that other implementations may have, too.
 _UNEXPLAINED = frozenset({ErrorKind.PRECISION, ErrorKind.QUANTIZATION, ErrorKind.FUSION, ErrorKind.UNKNOWN})
 # Files left out are mentioned above this number for each operator.
@@ -59,8 +57,9 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
         return
     yield from _reservations(coverage)
     yield from _outputs(judgement)
-    if judgement.noise > _MAX_USUAL_NOISE:
-        yield because("judge.noisy_run")
+    if judgement.noise > MAX_USUAL_NOISE:
+        yield because("judge.noisy_quantized_run" if judgement.costly_layers else "judge.noisy_run")
+        yield from _quantization(judgement)
     if len(judgement.candidates) > 1 and judgement.findings:
         yield because("judge.order_only", operators=_named(judgement.candidates))
     accumulated = sum(count for (_, origin), count in marks.items() if origin is Origin.ACCUMULATED)
@@ -95,6 +94,12 @@ def _checksums(judgement: Judgement) -> Iterator[Reason]:
         yield _coverage(coverage)
 
 
+def _quantization(judgement: Judgement) -> Iterator[Reason]:
+    """Yield what to do about small errors in many operators of a quantized model."""
+    if judgement.costly_layers:
+        yield because("judge.quantize_again", layers=judgement.costly_layers)
+
+
 def _coverage(coverage: Coverage) -> Reason:
     return because("judge.coverage", compared=coverage.compared, operators=coverage.operators)
 
@@ -116,8 +121,8 @@ def _outputs(judgement: Judgement) -> Iterator[Reason]:
     if outputs.tensor:
         is_slight, is_significant = (outputs.agreement is each for each in (Agreement.SLIGHT, Agreement.SIGNIFICANT))
         is_unexplained = not judgement.findings or (is_slight and _is_noise_of_run(judgement))
-        is_told = is_unexplained and (is_slight or is_significant)
-        usual = Reason(f"judge.usual_causes_{outputs.agreement}") if is_told else None
+        is_bad = is_slight or is_significant
+        usual = Reason(f"judge.usual_causes_{outputs.agreement}") if is_bad and is_unexplained else None
         facts = {"tensor": outputs.tensor, "numbers": _numbers(outputs), "usual": usual}
         agreement = str(outputs.agreement)
         if outputs.error is None and outputs.agreement is not Agreement.MATCH:
@@ -147,7 +152,8 @@ def _no_faults(judgement: Judgement, compared: int, accumulated: int) -> Iterato
     coverage = judgement.coverage
     if accumulated:
         yield because("judge.accumulated", count=accumulated)
-        yield because("judge.widen_or_accept")
+        if not judgement.costly_layers:
+            yield because("judge.widen_or_accept")
     elif any(remark.code == "judge.withdrawn" for remark in judgement.remarks):
         yield because("judge.all_innocent")
     elif not coverage.data:
@@ -158,6 +164,8 @@ def _no_faults(judgement: Judgement, compared: int, accumulated: int) -> Iterato
         is_whole = coverage.compared == coverage.operators and not coverage.left_out
         yield because("judge.within_noise" if is_whole else "judge.compared_within_noise", count=compared)
         yield because("judge.look_elsewhere")
+    if judgement.noise <= MAX_USUAL_NOISE:  # otherwise it was said with the noise
+        yield from _quantization(judgement)
     yield from _not_acquitted(coverage)
 
 

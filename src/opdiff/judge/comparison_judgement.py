@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from math import log2
+from math import inf, log2, sqrt
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Verdict
+from opdiff.core.judgement import Agreement, Colour, DocumentedResult, Judgement, Level, Origin, Verdict
 from opdiff.core.reasons import Reason
 from opdiff.core.row_store import runs_of
 from opdiff.judge.advice import advice_of
 from opdiff.judge.coverage import coverage_of, misfit_of, model_outputs
 from opdiff.judge.error_model import Propagation
 from opdiff.judge.limits import Limits
-from opdiff.judge.locate import MAX_RUN_NOISE, OperatorErrors, locate, result_or_defect
+from opdiff.judge.locate import MAX_RUN_NOISE, MAX_USUAL_NOISE, OperatorErrors, locate, result_or_defect
 from opdiff.judge.network import build_network
+from opdiff.judge.remedies import quantized_layer
 from opdiff.judge.tensor_errors import ratio
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from opdiff.judge.tensor_verdicts import CreatedError
 
 _MAX_PATH_LENGTH = 200
+_MAX_LAYERS = 3
 # Weight of an error of an operator with bad inputs: the operator may amplify them more than its type suggests.
 _UNCERTAIN_WEIGHT = 0.5
 # Weight of an input with NaN or infinity.
@@ -93,7 +95,10 @@ def _judge(
         from opdiff.judge.graph.units import judge_units
 
         return judge_units(rows, graphs, limits, facts, map_jobs)
-    judgement = judge_network(rows, build_network(rows, graphs[0].nodes if graphs else ()), limits, facts)
+    network = build_network(rows, graphs[0].nodes if graphs else ())
+    if graphs and graphs[0].against_original:
+        network = replace(network, against_original=True)
+    judgement = judge_network(rows, network, limits, facts)
     misfit = misfit_of(rows) if check_same_model else None
     return judgement if misfit is None else _without_findings(judgement, misfit)
 
@@ -117,6 +122,10 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: 
         from opdiff.judge.causes import findings_of
 
         findings = findings_of(ranked, cause_context(rows, network, located.verdicts, facts), defects)
+    outputs = model_outputs(rows, located.verdicts, network, located.run_noise)
+    is_accumulated = any(verdict.origin is Origin.ACCUMULATED for verdict in located.verdicts)
+    is_unexplained = is_accumulated or outputs.agreement in (Agreement.SLIGHT, Agreement.SIGNIFICANT)
+    is_spread = located.run_noise > MAX_USUAL_NOISE or (is_unexplained and not findings)
     return Judgement(
         limits.path,
         located.verdicts,
@@ -126,8 +135,9 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: 
         noise=located.run_noise,
         defects=tuple(defects),
         coverage=coverage_of(rows, network),
-        outputs=model_outputs(rows, located.verdicts, network, located.run_noise),
+        outputs=outputs,
         candidates=() if network.has_edges else _bad_operators(network, located),
+        costly_layers=_costly_layers(network, located) if is_spread and network.against_original else (),
     )
 
 
@@ -171,6 +181,19 @@ def _without_goldens(
         for row_index in range(len(rows))
     ]
     return replace(again, verdicts=tuple(verdicts))
+
+
+def _costly_layers(network: Network, located: Located) -> tuple[str, ...]:
+    """Return the quantized layers that add most error."""
+    added: dict[str, float] = {}
+    for name, errors in located.operators.items():
+        layer = quantized_layer(network.operators[name].node)
+        if not layer or errors.magnitude is None or not any(state.is_quantized for state in errors.inputs):
+            continue
+        inherited = max(state.error for state in errors.inputs)
+        if inherited < errors.magnitude.error < inf:
+            added[layer] = sqrt(errors.magnitude.error**2 - inherited**2)
+    return tuple(sorted(added, key=added.__getitem__, reverse=True)[:_MAX_LAYERS])
 
 
 def _bad_operators(network: Network, located: Located) -> tuple[str, ...]:

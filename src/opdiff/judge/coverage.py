@@ -30,6 +30,10 @@ _MATCHING_ERROR = 1.5e-3
 _MAX_NOISE_OF_OUTPUTS = 0.05
 # Share of the dumped operators that rules of the same model contain, at least.
 _MIN_KNOWN_SHARE = 0.5
+# Code of the reason of operators that need not be operators of the target.
+_NO_TARGET = "pair.not_by_itself"
+# Sentences about rules of another model, by the reason of operators that they do not contain.
+_MISFITS = {"pair.not_in_rules": "judge.rules_do_not_fit", "pair.not_named": "judge.quantization_does_not_fit"}
 _MAX_NAMES = 3
 _BEST_FIRST = (Agreement.MATCH, Agreement.UNKNOWN, Agreement.SLIGHT, Agreement.SIGNIFICANT)
 
@@ -43,6 +47,8 @@ def coverage_of(rows: Sequence[Row], network: Network) -> Coverage:
         key = row.key
         name = key.op if key else target_name(row)
         if row.golden_only or name == "*" or row.label.op_type in _GRAPH_ENDPOINT_TYPES:
+            continue
+        if row.reason is not None and row.reason.code == _NO_TARGET:
             continue
         operators[name] = None
         if row.reason is None and key and key.slot is Slot.OUTPUT:
@@ -140,23 +146,24 @@ def _output(row: Row, verdict: Verdict, max_noise: float) -> ModelOutputs:
 
 def misfit_of(rows: Sequence[Row]) -> Reason | None:
     """Return why rules and dump are not of the same model: most dumped operators are unknown to the rules."""
-    unknown: dict[str, None] = {}
+    unknown: dict[str, str] = {}
     absent: dict[str, None] = {}
     dumped: set[str] = set()
     for row in rows:
         codes = kind_of(row.reason) if row.reason else ()
         name = row.key.op if row.key else row.label.target
-        if "pair.not_in_rules" in codes:
-            unknown[name] = None
+        sentence = next((_MISFITS[code] for code in codes if code in _MISFITS), None)
+        if sentence is not None:
+            unknown[name] = sentence
         elif row.key is not None:
             dumped.add(name)
-        elif "pair.no_file" in codes and "pair.not_run" not in codes:
+        elif not {"pair.no_file", _NO_TARGET}.isdisjoint(codes) and "pair.not_run" not in codes:
             absent[name] = None
     total = len(dumped) + len(unknown)
     if not unknown or len(dumped) >= _MIN_KNOWN_SHARE * total:
         return None
     return because(
-        "judge.rules_do_not_fit",
+        next(iter(unknown.values())),
         unknown=len(unknown),
         total=total,
         examples=tuple(unknown)[:_MAX_NAMES],

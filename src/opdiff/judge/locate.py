@@ -48,6 +48,8 @@ _MIN_NOISY_SHARE = 1 / 3
 # Margin above the median noise of a run, and the largest noise of a run that is accepted.
 _NOISE_MARGIN = 2.5
 MAX_RUN_NOISE = 4.0
+# Noise of a run that needs no explanation.
+MAX_USUAL_NOISE = 1.2
 Result = TypeVar("Result")
 
 

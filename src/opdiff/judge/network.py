@@ -68,6 +68,7 @@ class Network(Struct, frozen=True):
         outputs: operators whose outputs are outputs of the network.
         has_known_edges: the edges are from a rule file or a graph, not guessed.
         has_edges: the edges are known, or guessed by addresses or contents, not by the order of execution alone.
+        against_original: the golden side was not compiled.
     """
 
     operators: dict[str, Operator]
@@ -75,6 +76,7 @@ class Network(Struct, frozen=True):
     outputs: tuple[str, ...]
     has_known_edges: bool
     has_edges: bool
+    against_original: bool = False
 
     def lacks(self, operator: Operator) -> bool:
         """Return whether only the golden dump of an NPU has an operator, as far as dumps without rules tell."""

@@ -69,7 +69,8 @@ def _files(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield FUSION_OFF_FILE, FUSION_OFF_SWITCHES + "\n"
     if comparison.mode is Mode.OFFLINE:  # ATC and AMCT have no part in graph mode
         yield KEEP_DTYPE, "".join(f"{name}\n" for name in _names_to_keep(findings, nodes))
-        yield SKIP_LAYERS, _amct_text(_layers_to_skip(findings, nodes), end_layers(nodes.values()))
+        layers = _layers_to_skip(findings, nodes) or comparison.judgement.costly_layers
+        yield SKIP_LAYERS, _amct_text(layers, end_layers(nodes.values()))
 
 
 def _switch_text(findings: Sequence[Finding]) -> str:

@@ -381,8 +381,14 @@ def _quantization(facts: _ChainFacts, number: int) -> Iterator[Reason]:
 def _conversion(facts: _ChainFacts, number: int) -> Iterator[Reason]:
     verdict, comparison = facts.verdicts[number], facts.shown(number)
     is_quantized = facts.stages[facts.steps[number].target].quantized
+    layers = comparison.judgement.costly_layers if comparison else ()
+    if is_quantized and (verdict.finding is None or layers):
+        yield because("stages.advice_accumulated_quantized")
+        if layers:
+            yield because("stages.advice_costly_layers", layers=layers)
     if verdict.finding is None or comparison is None:
-        yield because("stages.advice_accumulated_quantized" if is_quantized else "stages.advice_accumulated")
+        if not is_quantized:
+            yield because("stages.advice_accumulated")
         return
     yield because("stages.advice_single_operator", command=next_command(comparison, verdict.finding))
     on_quantized_values = is_quantized and _is_on_quantized_values(verdict.finding, _nodes(comparison))

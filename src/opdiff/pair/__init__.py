@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import UsageError
@@ -21,31 +22,48 @@ from opdiff.pair.quantization import find_quantized, merge_quantization
 from opdiff.pair.scenario import Scenario, choose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from opdiff.core.dump import Dump
-    from opdiff.core.graph import RuleFile
+    from opdiff.core.graph import RuleFile, RuleOp
     from opdiff.core.pairing import ManualPair, PairingResult
     from opdiff.core.reasons import Reason
     from opdiff.pair.by_rules import FindGolden, OriginalTensor
     from opdiff.pair.dump_index import Found
+    from opdiff.pair.joined_names import NamedModel
     from opdiff.pair.selection import Selection
 
 
-__all__ = ["PairOptions", "Rules", "Scenario", "choose", "pair"]
+__all__ = ["PairOptions", "Rules", "Scenario", "pair", "resolve"]
 
 
 class Rules(Struct, frozen=True):
-    """Rule files of a comparison: of the target, of the same model without fusion, of its quantization."""
+    """Rule files of a comparison.
+
+    Attributes:
+        fusion: of the target.
+        fusion_off: of the golden side, the same model without fusion.
+        quant: of the quantization of the model.
+        named: operators of the target as `quant` and their names tell, if `quant` is the only file.
+    """
 
     fusion: RuleFile | None = None
     fusion_off: RuleFile | None = None
     quant: RuleFile | None = None
+    named: NamedModel | None = None
 
     @property
     def given(self) -> frozenset[str]:
         """Names of the files that are given."""
-        return frozenset(name for name in self.__struct_fields__ if getattr(self, name) is not None)
+        files = zip(("fusion", "fusion_off", "quant"), self.files, strict=True)
+        return frozenset(name for name, file in files if file is not None)
+
+    def target_operators(self) -> Iterator[RuleOp] | None:
+        """Return the operators of the target; `None` without rule files."""
+        if self.named is not None:
+            return self.named.model.operators()
+        file = self.fusion or self.quant
+        return file.operators() if file is not None else None
 
     @property
     def files(self) -> tuple[RuleFile | None, RuleFile | None, RuleFile | None]:
@@ -68,18 +86,36 @@ class PairOptions(Struct, frozen=True):
     every_operator: bool = False
 
 
-def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None = None) -> tuple[PairingResult, ...]:
-    """Return the pairs in the order of the report: by group and operator, inputs before outputs; others last.
+def resolve(target: Dump, golden: Dump, rules: Rules) -> tuple[Scenario, Rules]:
+    """Return the scenario of two dumps and the given files, and what each file is in this scenario.
 
     Raises:
         InputError: these two dumps cannot be compared.
-        UsageError: they need other rules, or an option names something that does not exist.
+        UsageError: they need other rules.
+    """
+    scenario = choose(target, golden, rules.given)
+    if golden.kind is DumpKind.ARRAYS and rules.fusion is None:
+        # Only the target was compiled.
+        rules = Rules(rules.fusion_off, None, rules.quant)
+    if scenario is Scenario.QUANT_BY_QUANT and rules.quant is not None:
+        from opdiff.pair.joined_names import name_operators
+
+        rules = replace(rules, named=name_operators(group_operators(rules.quant), target, golden))
+    return scenario, rules
+
+
+def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None = None) -> tuple[PairingResult, ...]:
+    """Return the pairs in the order of the report: by group and operator, inputs before outputs; others last.
+
+    The rules are those of `resolve`.
+
+    Raises:
+        UsageError: an option needs rules, or names something that does not exist.
     """
     options = options or PairOptions()
-    scenario = choose(target, golden, rules.given)
     target_index, golden_index = DumpIndex(target), DumpIndex(golden)
     pairs: Iterable[PairingResult]
-    if scenario is Scenario.PLAIN:
+    if not rules.given:
         if options.selection is not None:
             raise UsageError(because("pair.selection_without_rules"))
         from opdiff.pair.by_names import iter_plain_pairs
@@ -104,6 +140,7 @@ def _prepare(rules: Rules, options: PairOptions, target: DumpIndex, golden: Dump
         raise UsageError(because("pair.rules_needed"))
     model = group_operators(first)
     quantized = find_quantized(model)
+    model = rules.named.model if rules.named else model
     find_golden: FindGolden = partial(_find_by_name, golden)
     if rules.fusion and rules.quant:
         model = merge_quantization(model, group_operators(rules.quant))
@@ -127,6 +164,7 @@ def _prepare(rules: Rules, options: PairOptions, target: DumpIndex, golden: Dump
         has_moved_strides=has_moved_strides,
         # The file of the quantization tool describes the model before it was compiled.
         states_target=rules.fusion is not None and target.dump.kind is DumpKind.NPU,
+        problems=rules.named.problems if rules.named else None,
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from opdiff.core.dtypes import Kind
 from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.graph import parse_input
 from opdiff.core.pairing import OpLabel, Pairing, Unpaired
@@ -19,9 +20,10 @@ from opdiff.core.reasons import Reason, all_of, because
 from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
 from opdiff.pair.dump_index import Found, NameIndex, is_unreadable, with_nearest
 from opdiff.pair.groups import NOT_RUN_TYPES, Relation, is_inner_part, reads_image
+from opdiff.pair.quantization import is_quantized_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from opdiff.core.dump import DumpedOp
     from opdiff.core.graph import OutputDesc, RuleOp
@@ -57,6 +59,8 @@ class PairingContext(Struct, frozen=True):
         every_operator: whether operators without meaning for the accuracy get rows too.
         has_moved_strides: whether the compiler moved strides of convolutions to earlier operators.
         states_target: whether the rule file describes the tensors as the target stores them.
+        problems: why operators of the target are not known, by their names in file names; `None` if a rule file of the
+            target is given.
     """
 
     target: DumpIndex
@@ -67,6 +71,7 @@ class PairingContext(Struct, frozen=True):
     every_operator: bool = False
     has_moved_strides: bool = False
     states_target: bool = False
+    problems: Mapping[str, Reason] | None = None
 
 
 def iter_pairs(context: PairingContext) -> Iterator[PairingResult]:
@@ -92,10 +97,14 @@ def iter_pairs(context: PairingContext) -> Iterator[PairingResult]:
 
 def iter_unknown_pairs(context: PairingContext) -> Iterator[PairingResult]:
     """Yield an unpaired entry for each dumped operator that the rules do not contain, numbered after the groups."""
+    dumped, start = context.target.dump.operators, max((group.index for group in context.model.groups), default=-1) + 1
+    if context.problems is not None:
+        for index, (name, reason) in enumerate(context.problems.items(), start):
+            yield Unpaired(OpLabel(index, 0, dumped[name].op_type, name, "*"), None, None, reason)
+        return
     known = {file_safe_name(name): name for name in context.model.by_name}
-    unknown = [dump for name, dump in context.target.dump.operators.items() if file_safe_name(name) not in known]
+    unknown = [dump for name, dump in dumped.items() if file_safe_name(name) not in known]
     names = NameIndex(known) if unknown else None
-    start = max((group.index for group in context.model.groups), default=-1) + 1
     for index, dump in enumerate(unknown, start):
         nearest = names.nearest(file_safe_name(dump.name)) if names else None
         label = OpLabel(index, 0, dump.op_type, dump.name, "*")
@@ -158,6 +167,8 @@ def _label(group: Group, operator: RuleOp) -> OpLabel:
 
 
 def _no_file(context: PairingContext, operator: RuleOp) -> Reason:
+    if context.problems is not None:
+        return because("pair.not_by_itself", name=operator.name)
     reason = because("pair.no_file", side="target", name=operator.name)
     if operator.op_type in NOT_RUN_TYPES:
         return all_of((reason, because("pair.not_run", op_type=operator.op_type)))
@@ -195,6 +206,8 @@ def _tensor_pair(
         found = context.find_golden(origin)
         if isinstance(found, Found) and origin.is_doubtful and not _same_count(tensor, found.tensor):
             found = because("pair.other_size", name=str(found.key))
+        if isinstance(found, Found) and context.target.dump.quantized and _replaces_floats(tensor, found.tensor):
+            found = because("pair.quantized_values", name=str(key))
         if isinstance(found, Found):
             layout = "" if context.golden_kind is DumpKind.NPU else origin.layout
             declared = Declared(layout, origin.shape, context.has_moved_strides)
@@ -219,6 +232,11 @@ def _stated(model: GroupedModel, operator: RuleOp, key: TensorKey) -> StatedTens
             return None
         operator, index = found
     return operator.outputs[index].stated if index < len(operator.outputs) else None
+
+
+def _replaces_floats(target: Tensor, golden: Tensor) -> bool:
+    """Return whether the target has quantized values in place of floats."""
+    return is_quantized_type(target.spec.dtype) and golden.spec.dtype.kind is Kind.FLOAT
 
 
 def _same_count(target: Tensor, golden: Tensor) -> bool:
@@ -279,6 +297,8 @@ def _find_producer(operator: RuleOp, index: int, model: GroupedModel) -> tuple[R
     """Return the operator and the output that feed an input, or the reason why they are not known."""
     if index >= len(operator.inputs):
         return because("pair.input_not_listed", count=len(operator.inputs), name=operator.name, index=index)
+    if not operator.inputs[index]:
+        return because("pair.input_not_named", index=index, name=operator.name)
     parsed = parse_input(operator.inputs[index])
     if parsed is None:
         return because("pair.input_malformed", index=index, name=operator.name, entry=operator.inputs[index])
@@ -372,6 +392,8 @@ def _no_origin(operator: RuleOp, index: int, output: OutputDesc | None) -> Reaso
     name, op_type = operator.name, operator.op_type
     if operator.is_constant:
         return because("pair.constant", name=name)
+    if output is not None and output.problem is not None:
+        return output.problem
     if output is not None:
         return because("pair.no_origin", index=index, name=name, op_type=op_type)
     if not operator.outputs:

@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from opdiff.core.dtypes import Kind
 from opdiff.core.graph import DEQUANTIZING_TYPES, QUANTIZING_TYPES, OutputDesc, parse_input
 from opdiff.pair.groups import group_key, index_groups
 
 if TYPE_CHECKING:
+    from opdiff.core.dtypes import DType
     from opdiff.core.graph import RuleOp
     from opdiff.pair.groups import GroupedModel, OpKey
 
 _QUANT_NAME = r"_quant_layer|/AscendQuant|/AscendWeightQuant|\.quant|\.weight_quant"
 _DEQUANT_NAME = r"_dequant_layer|_anti_quant_layer|/AscendDequant|/AntiQuant|\.dequant|\.anti_quant"
+# Types of layers of Caffe, too.
+_QUANTIZING_TYPES, _DEQUANTIZING_TYPES = QUANTIZING_TYPES | {"Quant"}, DEQUANTIZING_TYPES | {"DeQuant"}
 # Output types of dequantizing operators; which one depends on the precision that the model was compiled for.
 _DEQUANT_DTYPES = frozenset({"DT_FLOAT", "DT_FLOAT16", "DT_BF16"})
+_MAX_QUANTIZED_BITS = 8
 
 
 def find_quantized(model: GroupedModel) -> frozenset[OpKey]:
@@ -51,6 +56,21 @@ def _is_quantized(operator: RuleOp, dtype: str, *, reads_quantized: bool) -> boo
     if dtype in _DEQUANT_DTYPES and (operator.op_type in DEQUANTIZING_TYPES or _is_named(operator, _DEQUANT_NAME)):
         return False
     return reads_quantized
+
+
+def is_quantized_type(dtype: DType) -> bool:
+    """Return whether quantized values have such a type: integers of at most 8 bits."""
+    return dtype.kind is Kind.INTEGER and dtype.bits <= _MAX_QUANTIZED_BITS
+
+
+def is_quantizing(operator: RuleOp) -> bool:
+    """Return whether an operator of a compiled or of a quantized model quantizes, by its type or its names."""
+    return operator.op_type in _QUANTIZING_TYPES or _is_named(operator, _QUANT_NAME)
+
+
+def is_dequantizing(operator: RuleOp) -> bool:
+    """Return whether an operator of a compiled or of a quantized model dequantizes, by its type or its names."""
+    return operator.op_type in _DEQUANTIZING_TYPES or _is_named(operator, _DEQUANT_NAME)
 
 
 def _is_named(operator: RuleOp, pattern: str) -> bool:

@@ -8,6 +8,7 @@ npy quantized     npy               quant                                     QU
 NPU               NPU, both alike   none                                      PLAIN
 NPU               NPU, both alike   fusion and fusion_off                     FUSION_ON_OFF
 
+Against npy, fusion_off alone is taken as fusion: the file of the model on the NPU, which was compiled without fusion.
 Every other combination is refused; the message names the kinds of both dumps and the accepted rule files.
 """
 
@@ -23,7 +24,7 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import Reason, any_of, because, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
@@ -82,10 +83,17 @@ def choose(target: Dump, golden: Dump, given: frozenset[str]) -> Scenario:
     table = _RULES.get((target.kind, quantized, golden.kind, golden.quantized))
     if table is None:
         raise InputError(target.path, _explain(target, golden, _explain_refusal(target, golden)))
-    scenario = table.get(given)
+    roles = {name: _role(name, given, golden.kind) for name in given}
+    scenario = table.get(frozenset(roles.values()))
     if scenario is None:
-        raise UsageError(_explain(target, golden, _explain_rules(table, given)))
+        raise UsageError(_explain(target, golden, _explain_rules(table, roles)))
     return scenario
+
+
+def _role(name: str, given: frozenset[str], golden: DumpKind) -> str:
+    """Return which file a rule file is: against arrays, the file without fusion may be that of the target."""
+    stands_in = name == "fusion_off" and golden is DumpKind.ARRAYS and "fusion" not in given
+    return "fusion" if stands_in else name
 
 
 def _explain(target: Dump, golden: Dump, problem: Reason) -> Reason:
@@ -106,18 +114,19 @@ def _explain_refusal(target: Dump, golden: Dump) -> Reason:
     return because("pair.both_quantized") if golden.kind is DumpKind.NPU else because("pair.golden_quantized")
 
 
-def _explain_rules(table: _Table, given: frozenset[str]) -> Reason:
+def _explain_rules(table: _Table, roles: Mapping[str, str]) -> Reason:
+    """Return which files are missing and superfluous; `roles` has the given files."""
     accepted = any_of(map(_options, table))
-    missing = frozenset.intersection(*table) - given
-    superfluous = given - frozenset.union(*table)
+    missing = frozenset.intersection(*table) - frozenset(roles.values())
+    superfluous = frozenset(name for name, role in roles.items() if role not in frozenset.union(*table))
     changes = [because("pair.rules_missing", options=_options(missing))] if missing else []
     changes += [because("pair.rules_superfluous", options=_options(superfluous))] if superfluous else []
     details = because("pair.rules_details", changes=tuple(changes)) if changes else None
     runs = because("pair.rules_of_two_runs") if table is _NPU_NPU else None
-    return because("pair.rules_taken", accepted=accepted, given=_options(given), details=details, runs=runs)
+    return because("pair.rules_taken", accepted=accepted, given=_options(roles), details=details, runs=runs)
 
 
-def _options(names: frozenset[str]) -> Reason:
+def _options(names: Collection[str]) -> Reason:
     options = [quoted(option) for name, option in _OPTIONS.items() if name in names]
     if not options:
         return because("pair.no_rule_file")

@@ -11,31 +11,32 @@ from opdiff.core.comparison import GraphNode
 from opdiff.core.dump import DumpKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from opdiff.core.dump import Dump
-    from opdiff.core.graph import RuleFile, RuleOp
+    from opdiff.core.graph import RuleOp
     from opdiff.core.tensor import Tensor
 
 # Indices of inputs come from file names, which are not trusted.
 _MAX_INPUTS = 1024
 
 
-def target_graph(target: Dump, golden: Dump, rules: RuleFile | None) -> tuple[GraphNode, ...]:
+def target_graph(target: Dump, golden: Dump, operators: Iterable[RuleOp] | None) -> tuple[GraphNode, ...]:
     """Return the operators of the target in the order of execution with their inputs, as far as they are known.
 
-    Without rules, operators that only the golden dump of an NPU has are missing in the target; they are nodes, too.
+    `operators` are those of the rules. Without rules, operators that only the golden dump of an NPU has are missing in
+    the target; they are nodes, too.
     """
-    if rules is not None:
-        return _graph_by_rules(rules)
+    if operators is not None:
+        return _graph_by_rules(operators)
     nodes = _graph_by_addresses(target)
     return _with_missing(nodes, target, _graph_by_addresses(golden)) if golden.kind is DumpKind.NPU else nodes
 
 
-def _graph_by_rules(rules: RuleFile) -> tuple[GraphNode, ...]:
-    """Return the operators of a rule file in the order of execution; of equal names the first."""
+def _graph_by_rules(operators: Iterable[RuleOp]) -> tuple[GraphNode, ...]:
+    """Return the operators of rules in the order of execution; of equal names the first."""
     distinct: dict[str, RuleOp] = {}
-    for operator in rules.operators():
+    for operator in operators:
         distinct.setdefault(operator.name, operator)
     ordered = sorted(distinct.values(), key=lambda operator: operator.sequence)
     return tuple([_node(operator) for operator in ordered])

@@ -14,9 +14,12 @@ from msgspec.structs import replace
 
 from opdiff.core import filesystem
 from opdiff.core.comparison import ExtraInputs, Mode, ModelGraph, Side
+from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import all_of, because, first_of
-from opdiff.pair import PairOptions, Rules, choose, pair
+from opdiff.core.pairing import Unpaired
+from opdiff.core.reasons import all_of, because, first_of, kind_of
+from opdiff.pair import PairOptions, Rules, pair, resolve
+from opdiff.pair.joined_names import UNKNOWN_CODES
 from opdiff.pair.scenario import rule_notes
 from opdiff.pair.target_graph import target_graph
 from opdiff.read.rules import read_rule_directory
@@ -140,7 +143,8 @@ def _read_sides(options: CompareOptions, reader: InputReader) -> tuple[Dump, Dum
     if has_graph_text(options.target):
         refuse_graph_mode(options.target, options.golden)
     with_rules = any(options.rule_paths)
-    rules = Rules(*(reader.rules(path) if path else None for path in options.rule_paths))
+    fusion, fusion_off, quant = (reader.rules(path) if path else None for path in options.rule_paths)
+    rules = Rules(fusion, fusion_off, quant)
     try:
         target = reader.dump(options.target, with_rules=with_rules)
         return target, reader.golden(options.golden, _original_names(rules.files), with_rules=with_rules), rules
@@ -159,7 +163,7 @@ def _original_names(rules: Iterable[RuleFile | None]) -> set[str]:
 def _inputs(
     name: str, target: Dump, golden: Dump, rules: Rules, options: CompareOptions, *, every_operator: bool
 ) -> Inputs:
-    scenario = choose(target, golden, rules.given)
+    scenario, rules = resolve(target, golden, rules)
     problems = (*option_problems(target, overflow=options.overflow), *offline_problems(target, golden, rules))
     warnings = refuse_certain(problems, force=options.force)
     misfit = next((problem.misfit for problem in problems if problem.misfit is not None), None)
@@ -183,11 +187,26 @@ def _batches(
     target: Dump, golden: Dump, rules: Rules, options: CompareOptions, *, every_operator: bool
 ) -> Iterator[PairBatch]:
     pair_options = PairOptions(_selection(options), _manual_pairs(options), every_operator)
-    nodes = target_graph(target, golden, rules.fusion or rules.quant)
-    batch = PairBatch(pair(target, golden, rules, pair_options), (ModelGraph(nodes),) if nodes else ())
+    nodes = target_graph(target, golden, rules.target_operators())
+    pairs = pair(target, golden, rules, pair_options)
+    graph = ModelGraph(nodes, against_original=golden.kind is DumpKind.ARRAYS)
+    batch = PairBatch(pairs, (graph,) if nodes else (), tuple(_names_note(pairs, target, rules)))
     # While the pairs are measured, the rules and the tensors without a partner take no memory.
     del target, golden, rules
     yield batch
+
+
+def _names_note(pairs: Iterable[PairingResult], target: Dump, rules: Rules) -> Iterator[Reason]:
+    """Yield how many operators need the rule file of the target, because their names do not tell enough."""
+    if rules.named is None:
+        return
+    needy = {
+        pair.label.target if pair.key is None else pair.key.op
+        for pair in pairs
+        if isinstance(pair, Unpaired) and not UNKNOWN_CODES.isdisjoint(kind_of(pair.reason))
+    }
+    if needy:
+        yield because("pair.by_names_only", count=len(needy), total=len(target.operators))
 
 
 def _extra_inputs(rules: Rules, options: CompareOptions) -> ExtraInputs:

@@ -132,7 +132,7 @@ def _prove(
         from opdiff.workflows.replay.graph_proof import prove_units as prove_all
     replay_options = ReplayOptions(
         comparison.target.path,
-        options.fusion_rules,
+        comparison.extra_inputs.fusion_rules,
         options.model,
         options.model_weights,
         options.model_shapes,

@@ -41,7 +41,8 @@ class CompareOptions(Struct, frozen=True):
         target: directory of the run on the NPU.
         golden: directory of the run that the target must equal.
         fusion_rules: rule file of the model with fusion on, or a directory of rule files (training).
-        fusion_off_rules: rule file of the model with fusion off.
+        fusion_off_rules: rule file of the model with fusion off: of the golden side, or of the target if that is the
+            only compiled model.
         quant_rules: rule file of the quantization tool.
         output: folder of the results.
         metrics: documented metrics to write, by name or number.
@@ -118,6 +119,11 @@ class CompareOptions(Struct, frozen=True):
         return bool(self.number_range or self.selected)
 
     @property
+    def target_rules(self) -> str:
+        """The rule file of the target."""
+        return self.fusion_rules or self.fusion_off_rules
+
+    @property
     def rule_paths(self) -> tuple[str, str, str]:
         """The rule files: fusion on, fusion off, quantization."""
         return self.fusion_rules, self.fusion_off_rules, self.quant_rules
@@ -156,7 +162,7 @@ def check_options(options: CompareOptions) -> None:
     for path in options.rule_paths:
         if path and not filesystem.exists(path):
             raise InputError(path, because("core.no_such_path"))
-    if options.is_selected and not options.fusion_rules:
+    if options.is_selected and not options.target_rules:
         raise UsageError(because("compare.selection_needs_rules"))
     if options.resume and options.custom:
         raise UsageError(because("compare.resume_custom"))
