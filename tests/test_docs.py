@@ -147,6 +147,17 @@ def test_the_readme_is_short_and_names_the_oldest_python() -> None:
         assert f"Python {oldest} or newer" in (ROOT / name).read_text()
 
 
+def test_the_readme_shows_the_result_of_the_sample(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As it is without ONNX Runtime, which `make demo` does not install."""
+    (shown,) = (block for language, block in _FENCE.findall((ROOT / "README.md").read_text()) if language == "text")
+    sides = [sample / "opdiff-demo" / side for side in ("npu", "golden")]
+    rules = sample / "opdiff-demo" / "rules" / "network.json"
+    done = run(capsys, "compare", *sides, "--rules", rules, "--replay", "none", "-o", tmp_path)
+    assert shown in done.out
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_opdiff_is_not_installed_from_an_index(page: Path) -> None:
     """It is on none yet. An extra is added to what is installed, and a local folder may have a wheel."""
