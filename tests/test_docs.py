@@ -147,6 +147,12 @@ def test_the_readme_is_short_and_names_the_oldest_python() -> None:
         assert f"Python {oldest} or newer" in (ROOT / name).read_text()
 
 
+def test_every_extra_is_on_the_page_about_installing() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (table,) = tables_of((ROOT / "docs" / "install.md").read_text())
+    assert sorted(row[0].strip("`") for row in table.rows) == sorted(extras)
+
+
 def test_the_readme_shows_the_result_of_the_sample(
     sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
