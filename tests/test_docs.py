@@ -8,11 +8,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from command_line import run
+from markdown_tables import tables_of
 from opdiff.cli.parsers import COMMANDS, CommandParser, command_parser
 from opdiff.sample import FAULTS, write_sample
 from tutorial_files import write_tutorial_files
@@ -24,6 +26,9 @@ _FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _EXIT = re.compile(r"#\s*exits with (\d+)")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
+# Options under the names of the vendor's documents, and pages that have them.
+_VENDOR_OPTION = re.compile(r" -(?:fr?|cfr?|qfr|tp|gp|out|alg|op|ml|d) |--data_mode|--(?:target|golden|output)_path")
+_VENDOR_PAGES = {"CHANGELOG.md", "compat-path.md", "demo.md", "differences.md", "msprobe.md", "tutorial.md"}
 # Syntax that needs a shell.
 _SHELL = set("|<>;&$*?~`")
 
@@ -41,7 +46,7 @@ def commands_of(page: Path) -> list[tuple[str, int]]:
         lines = block.replace("\\\n", " ").splitlines()
         for line, following in zip(lines, [*lines[1:], ""], strict=True):
             command = line.strip()
-            if command.startswith("$ opdiff"):
+            if command.startswith(("$ opdiff", "$ msprobe")):
                 code = _EXIT.search(command) or _EXIT.match(following.strip())
                 found.append((command.removeprefix("$ ").partition(" #")[0].strip(), int(code[1]) if code else 0))
     return found
@@ -128,6 +133,54 @@ def test_links_exist(page: Path) -> None:
     assert broken == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_table_rows_have_a_cell_for_each_heading(page: Path) -> None:
+    assert [row for table in tables_of(page.read_text()) for row in table.rows if len(row) != len(table.headings)] == []
+
+
+def test_the_readme_is_short_and_names_the_oldest_python() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.split()) < 600
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = project["requires-python"].removeprefix(">=")
+    for name in ("README.md", "docs/install.md"):
+        assert f"Python {oldest} or newer" in (ROOT / name).read_text()
+
+
+def test_every_extra_is_on_the_page_about_installing() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (table,) = tables_of((ROOT / "docs" / "install.md").read_text())
+    assert sorted(row[0].strip("`") for row in table.rows) == sorted(extras)
+
+
+def test_the_readme_shows_the_result_of_the_sample(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As it is without ONNX Runtime, which `make demo` does not install."""
+    (shown,) = (block for language, block in _FENCE.findall((ROOT / "README.md").read_text()) if language == "text")
+    sides = [sample / "opdiff-demo" / side for side in ("npu", "golden")]
+    rules = sample / "opdiff-demo" / "rules" / "network.json"
+    done = run(capsys, "compare", *sides, "--rules", rules, "--replay", "none", "-o", tmp_path)
+    assert shown in done.out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_opdiff_is_not_installed_from_an_index(page: Path) -> None:
+    """It is on none yet. An extra is added to what is installed, and a local folder may have a wheel."""
+    commands = re.findall(r"pip install [^`#\n]*", page.read_text())
+    assert [line for line in commands if re.search(r"\bopdiff(?![\[\w.-])", line) and "--no-index" not in line] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_examples_have_the_long_names_of_options(page: Path) -> None:
+    """The vendor's have a page of their own."""
+    if page.name in _VENDOR_PAGES:
+        return
+    lines = [line for _, block in _FENCE.findall(page.read_text()) for line in block.splitlines()]
+    commands = [*lines, *re.findall(r"`([^`\n]*)`", prose_of(page))]
+    assert [line for line in commands if "opdiff " in line and _VENDOR_OPTION.search(line)] == []
+
+
 @pytest.mark.parametrize("command", parsers())
 def test_every_option_is_in_the_page_of_its_command(command: str) -> None:
     text = (ROOT / "docs" / "commands" / f"{command}.md").read_text()
@@ -138,6 +191,24 @@ def test_every_option_is_in_the_page_of_its_command(command: str) -> None:
         if option not in ("-h", "--help") and not re.search(rf"`{re.escape(option)}[`\s]", text)
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("command", ["compare", "convert", "overflow"])
+def test_every_option_of_the_vendor_is_taken(command: str) -> None:
+    page = (ROOT / "docs" / "msprobe.md").read_text()
+    (section,) = re.findall(rf"^## {command}\n(.*?)(?=^## )", page, re.MULTILINE | re.DOTALL)
+    options = {
+        word.replace("_", "-") if word.startswith("--") else word
+        for table in tables_of(section)
+        for row in table.rows
+        for code in re.findall("`([^`]*)`", " ".join(row))
+        for word in code.split()
+        if word.startswith("-")
+    }
+    known = {option for action in parsers()[command].actions for option in action.option_strings}
+    assert len(options) > 4
+    # `opdiff op` has one of its own.
+    assert options - known == set()
 
 
 def test_every_command_page_has_a_command() -> None:
@@ -175,10 +246,10 @@ def page_of(command: str) -> str:
 def test_commands_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "```console\n$ opdiff a\noutput\n$ opdiff b  # exits with 3\n$ opdiff c \\\n    d\n# exits with 1\n$ ls\n```\n"
+        "```console\n$ opdiff a\noutput\n$ msprobe b  # exits with 3\n$ opdiff c \\\n    d\n# exits with 1\n$ ls\n```\n"
         "```sh\n$ opdiff e\n```\n"
     )
-    assert commands_of(page) == [("opdiff a", 0), ("opdiff b", 3), ("opdiff c      d", 1)]
+    assert commands_of(page) == [("opdiff a", 0), ("msprobe b", 3), ("opdiff c      d", 1)]
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from command_line import run_outside
 from opdiff.sample import write_sample
 from opdiff.sample.stages import write_stage_sample
 
@@ -31,6 +33,8 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("notebook")
     write_sample(str(folder / "opdiff-demo"))
     write_stage_sample(str(folder / "opdiff-stages"), ["conversion"])
+    for command in re.findall(r"^\$ opdiff (.*)$", PAGE.read_text(), re.MULTILINE):
+        assert run_outside(*shlex.split(command), cwd=folder).code == 0
     cells = [nbformat.v4.new_code_cell(source) for source in code_of(PAGE)]
     made = nbformat.v4.new_notebook(cells=cells)
     resources = {"metadata": {"path": str(folder)}}

@@ -147,12 +147,13 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
         help="rules of the model with fusion on",
     )  # fmt: skip
     parser.add_argument(
-        "-cfr", "-cf", "--close-fusion-rule-file", metavar="FILE", default="",
+        "-cfr", "-cf", "--close-fusion-rule-file", "--fusion-off-rules", metavar="FILE", default="",
         help="rules of the model with fusion off",
     )  # fmt: skip
     parser.add_argument(
-        "-qfr", "--quant-fusion-rule-file", metavar="FILE", default="", help="rules written by the quantization tool"
-    )
+        "-qfr", "--quant-fusion-rule-file", "--quant-rules", metavar="FILE", default="",
+        help="rules written by the quantization tool",
+    )  # fmt: skip
 
 
 def add_custom(parser: argparse.ArgumentParser, content: str = "conversions and metrics") -> None:

@@ -24,9 +24,9 @@ original model, the part of the model that it computes and a script that runs it
 name of this machine."""
 EPILOG = """\
 examples:
-  opdiff bundle conv1 NPU_DIR GOLDEN_DIR --model net.onnx -fr net.om
-  opdiff bundle conv1 NPU_DIR -o conv1.zip                          inputs and outputs on the NPU only
-  unzip conv1.zip -d conv1 && python conv1/run.py                   compute it again, with onnxruntime alone
+  opdiff bundle conv1 NPU_DIR GOLDEN_DIR --model net.onnx --rules net.om
+  opdiff bundle conv1 NPU_DIR -o conv1.zip          inputs and outputs on the NPU only
+  unzip conv1.zip -d conv1 && python conv1/run.py   compute it again, with onnxruntime alone
 """
 _MAX_NAME_LENGTH = 100
 

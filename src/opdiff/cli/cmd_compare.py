@@ -62,14 +62,14 @@ EPILOG = """\
 examples:
   msprobe compare -m offline_data -tp NPU_DIR -gp GOLDEN_DIR -fr network.json -o OUT
   opdiff compare NPU_DIR GOLDEN_DIR --rules network.json
-  opdiff compare NPU_DIR --model net.onnx --input x=x.npy -fr net.om     golden data from the original model
-  opdiff compare NPU_DIR --model net.onnx --input x=x.npy -fr net.om --replay all    every operator computed again
-  opdiff compare NPU_DIR OTHER_NPU_DIR                        two versions or two processors
-  opdiff compare ON_DIR OFF_DIR -fr on.json -cfr off.json     fusion on against fusion off
-  opdiff compare DUMP_PATH/TIME GOLDEN_DIR -fr RULES_DIR      training: every device, model and step
+  opdiff compare NPU_DIR --model net.onnx --input x=x.npy --rules net.om      golden data from the original model
+  opdiff compare NPU_DIR --model net.onnx --input x=x.npy --rules net.om --replay all   every operator computed again
+  opdiff compare NPU_DIR OTHER_NPU_DIR                            two versions or two processors
+  opdiff compare ON_DIR OFF_DIR --rules on.json --fusion-off-rules off.json   fusion on against fusion off
+  opdiff compare DUMP_PATH/TIME GOLDEN_DIR --rules RULES_DIR      training: every device, model and step
   msprobe compare --target_path GE_DIR --golden_path FX_DIR --mode torchair
-  opdiff compare sftp://HOST/DIR s3://BUCKET/DIR -fr net.om   remote files, by ssh and in an object store
-  opdiff compare GE_DIR GE_OFF_DIR -m torchair --xlsx         graph mode, fusion on against off, with workbooks
+  opdiff compare sftp://HOST/DIR s3://BUCKET/DIR --rules net.om   remote files, by ssh and in an object store
+  opdiff compare GE_DIR GE_OFF_DIR --mode torchair --xlsx         graph mode, fusion on against off, with workbooks
 """
 _DATA_MODES = ("auto", "real", "statistics", "md5")
 # Options that graph mode does not have, by argument, and the code of the reason.

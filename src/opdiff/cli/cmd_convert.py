@@ -36,10 +36,10 @@ examples:
   opdiff convert Conv2D.conv1.4.3.1672900579018235
   opdiff convert DUMP_DIR -o npy
   opdiff convert DUMP_DIR -o nchw --format NCHW --output-tensor 0
-  opdiff convert -d FILE -f NHWC -s 1,28,28,64 -o 0 -out out
+  opdiff convert FILE --format NHWC --shape 1,28,28,64 --output-tensor 0 -o out
   opdiff convert FILE --type bin
-  opdiff convert sftp://HOST/DUMP_DIR -out npy
-  opdiff convert npu-1:/data/run -out /share/npy --cluster tls://head:8786
+  opdiff convert sftp://HOST/DUMP_DIR -o npy
+  opdiff convert npu-1:/data/run -o /share/npy --cluster tls://head:8786
 """
 _FORMS = ("npy", "npz", "bin", "msnpy", "pt")
 _MAX_FAILURES_SHOWN = 20

@@ -85,10 +85,14 @@ def _run_stages(directory: str, fault: str, *, force: bool) -> int:
     sample = write_stage_sample(directory, [fault])
     print(printable(said("cli.stage_sample", path=os.path.abspath(directory))) + "\n")
     folders = [sample.original, sample.quantized, sample.fusion_off, sample.fusion_on]
-    rules = {"-qfr": sample.quant_rules, "-cfr": sample.fusion_off_rules, "-fr": sample.fusion_on_rules}
+    rules = {
+        "--quant-rules": sample.quant_rules,
+        "--fusion-off-rules": sample.fusion_off_rules,
+        "--rules": sample.fusion_on_rules,
+    }
     if fault == "version":
-        folders, rules = [sample.original, sample.fusion_on, sample.next_version], {"-fr": sample.fusion_on_rules}
-    given = (rules["-fr"], rules.get("-cfr", ""), rules.get("-qfr", ""))
+        folders, rules = [sample.original, sample.fusion_on, sample.next_version], {"--rules": sample.fusion_on_rules}
+    given = (rules["--rules"], rules.get("--fusion-off-rules", ""), rules.get("--quant-rules", ""))
     options = StagesOptions(tuple(folders), (), *given, compare=CompareOptions(output=_result(directory)))
     code = run_stages(options, MessageOptions())
     injected = STAGE_FAULTS[fault]

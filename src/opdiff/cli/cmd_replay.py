@@ -35,15 +35,15 @@ Without golden data all operators are computed, otherwise the suspects of the co
 operators of common types are computed by their attributes in the rules, with dumped weights."""
 EPILOG = """\
 examples:
-  opdiff replay NPU_DIR --model net.onnx -fr net.om              every operator, without golden data
-  opdiff replay NPU_DIR GOLDEN_DIR --model net.onnx -fr net.om   the suspects of the comparison
+  opdiff replay NPU_DIR --model net.onnx --rules net.om              every operator, without golden data
+  opdiff replay NPU_DIR GOLDEN_DIR --model net.onnx --rules net.om   the suspects of the comparison
   opdiff replay --saved result_20240115103052.json --model net.onnx
-  opdiff replay NPU_DIR --model net.onnx -fr net.om --op conv1 --op conv2
-  opdiff replay NPU_DIR -fr net.om                               without the original model
-  opdiff replay NPU_DIR --model net.prototxt --weights net.caffemodel -fr net.om
-  opdiff replay npu-1:/data/run --model /share/net.onnx -fr /share/net.om --cluster tls://head:8786
-  opdiff replay GE_DIR --rank 0 --token 1                        graph mode: graph texts are found by themselves
-  opdiff replay GE_DIR FX_DIR                                    graph mode: the suspects of every unit
+  opdiff replay NPU_DIR --model net.onnx --rules net.om --op conv1 --op conv2
+  opdiff replay NPU_DIR --rules net.om                               without the original model
+  opdiff replay NPU_DIR --model net.prototxt --weights net.caffemodel --rules net.om
+  opdiff replay npu-1:/data/run --model /share/net.onnx --rules /share/net.om --cluster tls://head:8786
+  opdiff replay GE_DIR --rank 0 --token 1                            graph mode: graph texts are found by themselves
+  opdiff replay GE_DIR FX_DIR                                        graph mode: the suspects of every unit
 """
 _NUMBER = integer(0, 999_999_999)
 _MAX_ALL_SHOWN = 20

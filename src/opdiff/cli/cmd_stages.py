@@ -32,9 +32,9 @@ data of two to four runs of one model, from the original one on. Neighbours are 
 first one. What a directory holds is recognized from its files and the rule files."""
 EPILOG = """\
 examples:
-  opdiff stages ORIGINAL FAKE_QUANT OFFLINE_FUSION_OFF OFFLINE -qfr quant.json -cfr off.om -fr on.om
-  opdiff stages ORIGINAL OFFLINE_FUSION_OFF OFFLINE -cfr off.json -fr on.json
-  opdiff stages ORIGINAL OFFLINE NEXT_VERSION -fr net.om --stage version=NEXT_VERSION
+  opdiff stages ORIGINAL FAKE_QUANT OFF_DIR ON_DIR --quant-rules quant.json --fusion-off-rules off.om --rules on.om
+  opdiff stages ORIGINAL OFF_DIR ON_DIR --fusion-off-rules off.json --rules on.json
+  opdiff stages ORIGINAL OFFLINE NEXT_VERSION --rules net.om --stage version=NEXT_VERSION
 """
 _NAMES = ("original", "quantized", "fusion-off", "offline", "version", "processor")
 

@@ -377,5 +377,6 @@ def _unit_options(unit: Unit) -> list[str]:
 
 
 def _input_options(given: ExtraInputs) -> list[str]:
-    options = zip(("--rules", "-cfr", "-qfr", "--pairs", "-c"), structs.astuple(given), strict=True)
-    return [word for option, path in options if path for word in (option, path)]
+    options = "--rules", "--fusion-off-rules", "--quant-rules", "--pairs", "--custom"
+    given_paths = zip(options, structs.astuple(given), strict=True)
+    return [word for option, path in given_paths if path for word in (option, path)]

@@ -62,7 +62,7 @@ def test_manual_pairs_and_conversions_are_part_of_it(case: Case) -> None:
     custom = case.root / "custom"
     (custom / "format_convert").mkdir(parents=True)
     done = case.run("-fr", rules, "--pairs", pairs, "-c", custom)
-    assert shlex.join(["--pairs", str(pairs), "-c", str(custom)]) in done.out
+    assert shlex.join(["--pairs", str(pairs), "--custom", str(custom)]) in done.out
     assert examine(case.capsys, done, case.root / "op").startswith("a:output:0 ")
 
 
