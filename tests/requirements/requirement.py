@@ -1,4 +1,4 @@
-"""Requirements of the vendor's documents: each belongs to a test, and all of them are the table in docs/requirements.md."""
+"""Requirements of the vendor's documents. Each belongs to a test; all of them are the table in docs/requirements.md."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _HEAD = """\
 # Requirements
 
 What the vendor's documents ask of a comparison tool, in our words. Each row is executed by the named test in
-`tests/requirements`, which also makes this page (`make requirements`). Where a line needs a device, the row says what is checked
-instead.
+`tests/requirements`, which also makes this page (`make requirements`). Where a line needs a device, the row says what
+is checked instead.
 """
 
 _Test = TypeVar("_Test", bound="Callable[..., object]")
