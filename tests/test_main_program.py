@@ -67,6 +67,23 @@ sys.argv = ["opdiff", *{arguments!r}]
 sys.setprofile(watch)
 sys.exit(main())
 """
+# Ends itself by a signal when dask has prepared the start of a worker.
+WORKER_SIGNALLED = """
+import os, signal, sys
+from distributed.nanny import Nanny
+from opdiff.__main__ import main
+
+class Signalled(Nanny):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+if __name__ == "__main__":
+    import distributed.deploy.local
+    distributed.deploy.local.Nanny = Signalled
+    sys.argv = ["opdiff", *{arguments!r}]
+    sys.exit(main())
+"""
 # Moments of a run: the first calls of functions, by module. Exceptions in some of them are lost or crash their caller.
 MOMENTS = (
     ("opdiff.__main__", "_leave_out_current_folder"),
@@ -105,6 +122,15 @@ def test_no_process_is_forgotten_whose_start_is_interrupted(number: signal.Signa
     file = add(tmp_path, "program.py", program.replace("\nsys", "\nif __name__ == '__main__': sys").encode())
     done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (code, "opdiff: interrupted; all existing results are complete\n")
+
+
+def test_the_start_of_a_cluster_is_not_interrupted(tmp_path: Path) -> None:
+    """Dask cannot close a cluster that is half started, and shows a traceback."""
+    add(tmp_path / "dump", f"Add.a.1.2.{TIME}", numbered(2))
+    program = WORKER_SIGNALLED.format(arguments=["inspect", str(tmp_path / "dump"), "--cluster", "local:1"])
+    file = add(tmp_path, "program.py", program.encode())
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (143, "opdiff: interrupted\n")
 
 
 def test_ignored_signals_stay_ignored(tmp_path: Path) -> None:

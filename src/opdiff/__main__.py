@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 # Signals in this time after the first one are the same: a program that ends a process group may send several.
 _SAME_INTERRUPT_S = 1.0
 _SECONDS_UNTIL_RETRY = 0.001
-# Modules that native code calls, of Python and msgspec, which loses exceptions or crashes; and the one that starts
-# processes, which would wait for semaphores of ours without being known.
+# Modules that native code calls, of Python and msgspec, which loses exceptions or crashes; and those that start
+# processes, which would wait for what is no longer there without being known.
 _NOT_INTERRUPTED = frozenset(
-    {"enum", "msgspec._utils", "typing", "weakref", "_weakrefset", "concurrent.futures.process"}
-)
+    {
+        "enum", "msgspec._utils", "typing", "weakref", "_weakrefset",
+        "concurrent.futures.process", "distributed.deploy.local",
+    }
+)  # fmt: skip
 
 
 def main() -> int:
