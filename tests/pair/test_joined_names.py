@@ -157,9 +157,37 @@ def test_operators_without_effect_may_vanish() -> None:
     assert pairs(by_names(*DEFAULT))["pool:output:0"] == "pool"
 
 
-def test_a_second_output_may_be_that_of_an_absent_reader() -> None:
-    changed = instead(c2c2_dequant_layeraddadd_relu=(dumped("add", 2, 2),))
-    assert "add:output:0" not in pairs(by_names(*changed))
+@pytest.mark.parametrize(("outputs", "expected"), [(1, "c1_relu"), (2, None)])
+def test_a_second_output_may_be_that_of_an_absent_reader(outputs: int, expected: str | None) -> None:
+    changed = instead(
+        c1c1_dequant_layerc1_relu=(dumped("c1c1_dequant_layer", 2), dumped("c1_relu", 1, outputs)),
+        c2c2_dequant_layeraddadd_relu=(dumped("c2c2_dequant_layer", 2),),
+    )
+    assert pairs(by_names(*changed)).get("c1_relu:output:0") == expected
+
+
+def test_a_tensor_that_is_read_twice_is_not_inside() -> None:
+    """The activation and the dequantization before it are both read, and one output was dumped."""
+    quant = rules(*QUANT.operators(), layer("side", "Eltwise", "c1_dequant_layer", "fc"))
+    found = pairs(by_names(*DEFAULT, dumped("side", 2), quant=quant, golden=(*GOLDEN, "side")))
+    assert "c1c1_dequant_layerc1_relu:output:0" not in found
+    assert found["side:input:0"] == "c1_bn"
+
+
+SECOND = (layer("norm", "BatchNorm", "pool"), layer("flat", "Flatten", "norm"), layer("fc2", "InnerProduct", "flat"))
+
+
+def test_readers_of_absent_operators() -> None:
+    """A quantization does not take over what is before it; a fully connected layer may, behind a flattening too."""
+    quant = rules(*QUANT.operators(), *SECOND, *quantized("c3", "fc"), *quantized("c4", "norm"))
+    golden = (*GOLDEN, "norm", "flat", "fc2", "c3_bn", "c4_bn")
+    found = pairs(by_names(*DEFAULT, dumped("fc2", 1), dumped("c4_quant_layer", 1), quant=quant, golden=golden))
+    assert "fc2:input:0" not in found
+    # Two quantizations of one tensor may be one operator.
+    assert found["fc:output:0"] == "fc"
+    alone = rules(*QUANT.operators(), SECOND[0], *quantized("c4", "norm"))
+    found = pairs(by_names(*DEFAULT, dumped("c4_quant_layer", 1), quant=alone, golden=(*GOLDEN, "norm", "c4_bn")))
+    assert found["c4_quant_layer:input:0"] == "norm"
 
 
 @pytest.mark.parametrize(("golden", "expected"), [(GOLDEN, "fc"), ((*GOLDEN, "prob"), None)])
