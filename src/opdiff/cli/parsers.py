@@ -20,13 +20,11 @@ from opdiff import __version__
 from opdiff.cli.exit_codes import SUMMARY, ExitCode
 from opdiff.cli.language import language, said
 from opdiff.cli.terminal import columns
-from opdiff.core.reasons import Language, because
+from opdiff.core.reasons import Language, because, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any, NoReturn
-
-    from opdiff.core.reasons import Reason
 
 # Summary of each command for the list of commands. The rest of its help is in `cmd_NAME`.
 COMMANDS = {
@@ -178,7 +176,7 @@ class CommandParser(LocalizedParser):
         known = [option for action in self._actions for option in action.option_strings]
         unknown = next((name for name in names if name not in known), None)
         if unknown is not None:
-            self.error(said("cli.unknown_option", name=unknown, hint=_suggestion(unknown, known)))
+            self.error(said("cli.unknown_option", name=unknown, hint=did_you_mean(unknown, known)))
 
 
 _STYLE: dict[str, Any] = {"formatter_class": LocalizedHelp, "allow_abbrev": False}
@@ -196,7 +194,7 @@ def parse_command(words: Sequence[str]) -> argparse.Namespace | None:
     if name.startswith("-"):
         parser.parse_known_args([name])
         return parser.error(said("cli.command_first", name=name))
-    hint = _suggestion(name, COMMANDS) or because("cli.help_lists_commands")
+    hint = did_you_mean(name, COMMANDS) or because("cli.help_lists_commands")
     return parser.error(said("cli.unknown_command", name=name, hint=hint))
 
 
@@ -247,14 +245,6 @@ def _dashed(words: Sequence[str]) -> Iterator[str]:
 
 def _name_of(word: str) -> str:
     return word.partition("=")[0]
-
-
-def _suggestion(word: str, known: Iterable[str]) -> Reason | None:
-    """Return a question with the name that is most similar; nothing if none is similar."""
-    from difflib import get_close_matches
-
-    similar = [name for name in known if name.startswith(word)] or get_close_matches(word, known, 1)
-    return because("core.did_you_mean", name=similar[0]) if similar else None
 
 
 def chinese_help() -> dict[str, str]:
