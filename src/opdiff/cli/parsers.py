@@ -20,6 +20,7 @@ from opdiff import __version__
 from opdiff.cli.exit_codes import SUMMARY, ExitCode
 from opdiff.cli.language import language, said
 from opdiff.cli.terminal import columns
+from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Language, because, did_you_mean
 
 if TYPE_CHECKING:
@@ -179,6 +180,19 @@ class CommandParser(LocalizedParser):
             self.error(said("cli.unknown_option", name=unknown, hint=did_you_mean(unknown, known)))
 
 
+class _Version(argparse.Action):
+    """Prints the version, and the kernel that measures."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from opdiff.workflows.kernel import kernel_name
+
+        try:
+            print(said("cli.version", version=__version__, kernel=kernel_name()))
+        except UsageError as error:
+            parser.error(said("core.text", text=error.problem))
+        parser.exit()
+
+
 _STYLE: dict[str, Any] = {"formatter_class": LocalizedHelp, "allow_abbrev": False}
 
 
@@ -201,7 +215,9 @@ def parse_command(words: Sequence[str]) -> argparse.Namespace | None:
 def overview_parser() -> LocalizedParser:
     """Return the parser of the program without a command: help and version."""
     parser = LocalizedParser(description=_DESCRIPTION, epilog=_EPILOG, **_STYLE)
-    parser.add_argument("-V", "--version", action="version", version=f"opdiff {__version__}")
+    parser.add_argument(
+        "-V", "--version", action=_Version, nargs=0, help="show the version, and the kernel that measures"
+    )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, summary in COMMANDS.items():
         subparsers.add_parser(name, help=summary, add_help=False)
