@@ -216,7 +216,9 @@ def test_unknown_plots_are_refused(comparison: opdiff.Comparison) -> None:
 
 def test_errors_name_arguments_of_python(sample: Sample, tmp_path: Path) -> None:
     sides = (sample.target, sample.golden)
-    with pytest.raises(UsageError, match="This comparison takes `rules`, but no rule file was given"):
+    with pytest.raises(
+        UsageError, match=r"This comparison needs a rule file: add `rules`\. For `rules`, give the offline model"
+    ):
         opdiff.compare(*sides)
     with pytest.raises(UsageError, match=r"`rank` goes with `mode=Mode\.GRAPH` only"):
         opdiff.compare(*sides, rules=sample.rules, options=opdiff.CompareOptions(rank=0))
