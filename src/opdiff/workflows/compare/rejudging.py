@@ -40,8 +40,8 @@ def judge_replays(comparison: Comparison) -> Comparison:
 def with_input_advice(comparison: Comparison) -> Comparison:
     """Return a comparison whose advice is about its inputs, too.
 
-    It begins with warnings, and names how the environments of the runs differ, the rule file that is needed if the given
-    one is of another model, and what to do if nothing could be compared.
+    It begins with warnings, and names how the environments of the runs differ, the rule file that is needed if the
+    given one is of another model, and what to do if nothing could be compared.
     """
     warnings, notes = comparison.warnings, comparison.notes
     judgement = with_environments(comparison.judgement, comparison.target, comparison.golden, notes)
