@@ -22,10 +22,13 @@ REAL ?= ../shared/real
 
 # Names of a browser, which the tests of reports need.
 BROWSERS := chromium chromium-browser google-chrome
-debian = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
-		echo "installing $(1) for the tests"; \
-		apt-get update -qq > /dev/null && apt-get install -qq --no-install-recommends $(1) > /dev/null 2>&1; \
-	fi || echo "$(1): could not be installed; the tests that need it are skipped"
+# Install Debian packages as root; otherwise, and if that fails, name the command. The exit status tells whether they are there.
+debian = { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && \
+		echo "installing $(1) for the tests" && apt-get update -qq > /dev/null && \
+		apt-get install -qq --no-install-recommends $(1) > /dev/null 2>&1; } || \
+	{ echo "not installed: $(1); tests that need it are skipped. As root: apt-get install --no-install-recommends $(1)"; false; }
+# Touch a stamp if a command succeeded; otherwise it is tried again next time.
+stamped = && touch $@ || true
 
 # Machines that wheels are built for.
 MACHINES := x86_64 aarch64
@@ -35,9 +38,16 @@ MACHINES := x86_64 aarch64
 demo: $(STAMPS)/demo
 	$(BIN)/opdiff demo opdiff-demo --force
 
+# The tests start thousands of processes: modules are compiled once, outside of the sources.
+test test-newest conformance real: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/bytecode
+test test-newest conformance real: export PYTHONDONTWRITEBYTECODE :=
+
+# The last lines sum up what was skipped, and name the packages that would bring it.
+test: export OPDIFF_SKIPPED := $(CURDIR)/build/skipped.txt
 test: $(STAMPS)/test $(STAMPS)/browser $(STAMPS)/aarch64 $(STAMPS)/ssh
 	$(BIN)/python -m pytest -n auto
 	@$(MAKE) --no-print-directory conformance real
+	@cat "$(OPDIFF_SKIPPED)"
 
 # Together with `make test`, all that CI runs.
 check: lint test-wheels test-newest
@@ -115,7 +125,7 @@ docs: $(STAMPS)/docs
 
 # Pages in Chinese need a font that has its characters.
 screenshots: $(STAMPS)/test $(STAMPS)/browser
-	@fc-list :lang=zh 2> /dev/null | grep -q . || { $(call debian,fontconfig fonts-noto-cjk); }
+	@fc-list :lang=zh 2> /dev/null | grep -q . || $(call debian,fontconfig fonts-noto-cjk)
 	PYTHONPATH=tests $(BIN)/python tests/browser/screenshots.py
 
 # Whole runs on mutated files, with disturbances and signals. SECONDS is their duration. Then every bit of every header.
@@ -181,15 +191,14 @@ $(STAMPS)/web: web/package-lock.json $(STAMPS)/base
 	cd web && npm ci --silent --ignore-scripts
 	touch $@
 
-# Debian packages that some tests need, installed where that is possible; the tests are skipped without them.
+# Debian packages that some tests need.
 $(STAMPS)/browser: $(STAMPS)/base
-	@for name in $(BROWSERS); do command -v $$name > /dev/null && exit; done; $(call debian,chromium)
-	touch $@
+	@{ (for name in $(BROWSERS); do command -v $$name && exit; done; exit 1) > /dev/null || \
+		$(call debian,chromium); } $(stamped)
 
 $(STAMPS)/aarch64: $(STAMPS)/base
-	@command -v aarch64-linux-gnu-g++ > /dev/null && command -v qemu-aarch64 > /dev/null || { $(call debian,g++-aarch64-linux-gnu qemu-user); }
-	touch $@
+	@{ { command -v aarch64-linux-gnu-g++ && command -v qemu-aarch64; } > /dev/null || \
+		$(call debian,g++-aarch64-linux-gnu qemu-user); } $(stamped)
 
 $(STAMPS)/ssh: $(STAMPS)/base
-	@test -x /usr/sbin/sshd || { $(call debian,openssh-server); }
-	touch $@
+	@{ test -x /usr/sbin/sshd || $(call debian,openssh-server); } $(stamped)

@@ -61,7 +61,7 @@ class SshServer:
 def ssh_server(folder: Path) -> Iterator[SshServer]:
     """Start Debian's OpenSSH server; the test is skipped if it is not installed."""
     if not Path(SSHD).exists():
-        pytest.skip("there is no OpenSSH server; `make test` installs it where it may")
+        pytest.skip("no OpenSSH server here: `apt-get install openssh-server`")
     home = folder / "home"
     (home / ".ssh").mkdir(parents=True)
     for key in (folder / "host_key", home / ".ssh" / "id_ed25519"):

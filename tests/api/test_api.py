@@ -188,9 +188,37 @@ def test_options(sample: Sample, comparison: opdiff.Comparison) -> None:
     assert all(row.metrics is None or row.metrics.kl_divergence is None for row in found.rows)
 
 
+@pytest.mark.parametrize(
+    ("function", "given", "problem"),
+    [
+        ("compare", "workers", "takes workers in its options: options=opdiff.CompareOptions(workers=…)"),
+        ("compare", "wrokers", "has no argument wrokers; did you mean workers?"),
+        ("compare", "rule", "has no argument rule; did you mean rules?"),
+        ("golden", "seed", "takes seed in its options: options=opdiff.GoldenOptions(seed=…)"),
+        ("topn", "ks", "takes ks in its options: options=opdiff.TopnOptions(ks=…)"),
+        ("stages", "zzz", "has no argument zzz"),
+    ],
+)
+def test_unknown_arguments_are_refused_with_their_place(function: str, given: str, problem: str) -> None:
+    sides = (["a", "b"],) if function == "stages" else ("a", "b")
+    with pytest.raises(TypeError) as raised:
+        getattr(opdiff, function)(*sides, **{given: 2})
+    assert str(raised.value) == f"opdiff.{function}() {problem}"
+
+
+def test_unknown_plots_are_refused(comparison: opdiff.Comparison) -> None:
+    wrong: Any = "heat map"
+    with pytest.raises(
+        UsageError, match=r"no plot .heat map.; choose from curve, histogram, heatmap; did you mean heatmap"
+    ):
+        comparison.plot(wrong)
+
+
 def test_errors_name_arguments_of_python(sample: Sample, tmp_path: Path) -> None:
     sides = (sample.target, sample.golden)
-    with pytest.raises(UsageError, match="This comparison takes `rules`, but no rule file was given"):
+    with pytest.raises(
+        UsageError, match=r"This comparison needs a rule file: add `rules`\. For `rules`, give the offline model"
+    ):
         opdiff.compare(*sides)
     with pytest.raises(UsageError, match=r"`rank` goes with `mode=Mode\.GRAPH` only"):
         opdiff.compare(*sides, rules=sample.rules, options=opdiff.CompareOptions(rank=0))

@@ -35,7 +35,7 @@ def options(report: Opened, selector: str) -> list[str]:
 
 def test_overview_has_the_first_bad_rank_token_and_operator(real: Opened) -> None:
     assert real.page.inner_text("h1") == "MatMul_1 is proved to be at fault: wrong scale"
-    assert "Look first at MatMul_1 in rank 0, token 1." in real.page.inner_text(".hero")
+    assert "Start with MatMul_1 (rank 0, token 1)." in real.page.inner_text(".hero")
     assert real.texts(".modes span") == ["compared by data", "66 PASS · 18 FAIL"]
     assert "rank 0 · token 1 and 1 more" in real.page.inner_text(".finding")
     real.page.click("h1 a")

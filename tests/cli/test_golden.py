@@ -71,6 +71,12 @@ def test_the_result_as_json(net: Path, tmp_path: Path, capsys: Capture) -> None:
         (("--random", "1", "--shape", "1,3", "--shape", "2,3"), 2, "--shape names the only input twice"),
         (("--random", "1", "--shape", "1,3", "--only", "pool*"), 2, "--only pool*: no operator of the model fits"),
         (("--random", "1", "--shape", "1,3", "--until", "pool"), 2, "--until pool: the model has no such operator"),
+        (
+            ("--random", "1", "--shape", "1,3", "--only", "Conv"),
+            2,
+            "--only Conv: no operator of the model fits; did you mean conv1?",
+        ),
+        (("--random", "1", "--shape", "1,3", "--until", "cnv1"), 2, "such operator; did you mean conv1?"),
         (("--random", "1", "--shape", "1,4"), 3, "Got invalid dimensions"),
         (("--random", "1", "--shape", "1,3", "--library", "no.so"), 3, "no.so"),
         (("--random", "1", "--shape", "1,3", "--for", "no.om"), 3, "no.om"),

@@ -19,6 +19,7 @@ from opdiff import __version__
 from opdiff.cli import cmd_inspect, main
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.parsers import COMMANDS, command_parser
+from opdiff.measure.kernel import library
 
 # Help
 
@@ -58,8 +59,45 @@ def test_no_command_shows_help_or_version(capsys: Capture) -> None:
     outcome = run(capsys)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("usage: ")
+
+
+@pytest.mark.parametrize(
+    ("selected", "kernel"),
+    [("", "native, "), ("numpy", "NumPy)"), ("missing", "NumPy, because the native one is missing)")],
+)
+def test_the_version_names_the_kernel(
+    selected: str, kernel: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPDIFF_KERNEL", "" if selected == "missing" else selected)
+    if selected == "missing":
+        monkeypatch.setattr("opdiff.measure.kernel.library._LIBRARY", "/nowhere/_kernel.so")
+    elif not selected and library.find_library() is None:
+        pytest.skip("the native kernel was not built")
     outcome = run(capsys, "--version")
-    assert (outcome.code, outcome.out) == (0, f"opdiff {__version__}\n")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith(f"opdiff {__version__} (kernel: {kernel}")
+
+
+def test_a_wrong_kernel_is_an_error_of_usage(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPDIFF_KERNEL", "/nowhere/kernel.so")
+    outcome = run(capsys, "--version")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "OPDIFF_KERNEL: /nowhere/kernel.so is not a kernel of this version" in outcome.err
+
+
+@pytest.mark.parametrize(("selected", "is_told"), [("", True), ("numpy", False)], ids=["missing", "chosen"])
+def test_a_comparison_says_once_that_the_kernel_is_missing(
+    selected: str, *, is_told: bool, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opdiff.measure.kernel.library._LIBRARY", "/nowhere/_kernel.so")
+    monkeypatch.setenv("OPDIFF_KERNEL", selected)
+    for folder in ("a", "b"):
+        add(tmp_path / folder, f"Add.x.1.2.{TIME}", dump(tensor([1.0, 2.0])))
+    outcome = run(capsys, "compare", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "out", "--no-html")
+    assert outcome.code == 0
+    speed = r"NumPy measures: on this machine [\d.]+ [KMG]i?B per second and core\. In opdiff's benchmark, "
+    told = rf"opdiff: note: the native kernel is missing, so {speed}comparisons took 4 to 8 times as long with NumPy\. "
+    assert len(re.findall(told, outcome.err)) == is_told
 
 
 MISTAKES = {

@@ -93,7 +93,7 @@ def test_exit_codes(
 def test_nothing_to_compare_is_unusable_input(sample: StageSample, tmp_path: Path, capsys: Capture) -> None:
     done = run(capsys, "stages", sample.original, sample.fusion_on, "-o", tmp_path)
     assert done.code == 3
-    assert "-fr or -qfr or -fr with -qfr, but no rule file was given" in done.out.replace("\n ", "")
+    assert "needs a rule file: add -fr or -qfr or -fr with -qfr" in done.out.replace("\n ", "")
 
 
 @pytest.mark.parametrize("step", ["quantization", "conversion", "fusion", "version"])

@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
 
 def evaluate(case: Case) -> Outcome:
     """Compare, and check the verdict against the truth."""
-    options = structs.replace(case.options, replay=REPLAYED if case.options.fusion_rules else 0)
+    options = structs.replace(case.options, replay=REPLAYED if case.options.fusion_rules else 0, pictures="none")
     rules = {"rules": options.fusion_rules, "fusion_off_rules": options.fusion_off_rules}
     try:
         found = compare(options.target, options.golden, options=options, **rules)

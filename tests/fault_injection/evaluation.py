@@ -152,7 +152,7 @@ def _evaluate(case: Case, faults: list[FaultyNetwork], folder: str, wanted: Eval
     write_files(folder, files)
     paths = sample_in(folder)
     model = os.path.join(folder, _MODEL) if wanted.with_model else ""
-    options = CompareOptions(model=model, replay=None if model else REPLAYED)
+    options = CompareOptions(model=model, replay=None if model else REPLAYED, pictures="none")
     judgement = compare(paths.target, paths.golden, rules=paths.rules, options=options).judgement
     right = {operator for fault in faults for operator in fault.operators}
     findings = judgement.findings

@@ -124,7 +124,9 @@ def test_unknown_metrics_are_rejected() -> None:
     choices = ", ".join(f"{number} {name}" for number, name in enumerate(NAMES))
     with pytest.raises(UsageError) as caught:
         parse_selection("0,Cosine")
-    assert str(caught.value) == f"there is no metric 'Cosine'; choose from all, {choices}"
+    assert (
+        str(caught.value) == f"there is no metric 'Cosine'; choose from all, {choices}; did you mean CosineSimilarity?"
+    )
     with pytest.raises(UsageError, match=r"there is no metric '10'; .*, 9 MeanRelativeError, Mine$"):
         parse_selection("10", ["Mine"])
     for nothing in ("", " ", ","):

@@ -56,14 +56,14 @@ def test_every_combination_is_a_scenario_or_refused(target: str, golden: str, op
 @pytest.mark.parametrize(
     ("target", "golden", "options", "error", "text"),
     [
-        ("npu", "npy", "", UsageError, "takes -fr, but no rule file was given: -fr is missing."),
+        ("npu", "npy", "", UsageError, "needs a rule file: add -fr. For -fr, give"),
         ("npu", "npy", "fq", UsageError, "takes -fr, but -fr with -qfr was given: -qfr does not apply."),
         ("npu", "npy", "qc", UsageError, "takes -fr, but -qfr with -cfr was given: -qfr does not apply."),
         ("npu", "npy", "fc", UsageError, "takes -fr, but -fr with -cfr was given: -cfr does not apply."),
         ("npy quantized", "npy", "c", UsageError, "but -cfr was given: -qfr is missing; -cfr does not apply."),
-        ("npu quantized", "npy", "", UsageError, "takes -fr or -qfr or -fr with -qfr, but no rule file was given."),
+        ("npu quantized", "npy", "", UsageError, "needs a rule file: add -fr or -qfr or -fr with -qfr. For -fr, give"),
         ("npu quantized", "npy quantized", "fq", UsageError, "-qfr does not apply."),
-        ("npy quantized", "npy", "", UsageError, "takes -qfr, but no rule file was given: -qfr is missing."),
+        ("npy quantized", "npy", "", UsageError, "needs a rule file: add -qfr. The target np"),
         ("npy quantized", "npy", "f", UsageError, "-qfr is missing; -fr does not apply."),
         ("npu", "npu", "f", UsageError, "but -fr was given. Give none for two versions or two processors"),
         ("npu", "npu", "c", UsageError, "takes no rule file or -fr with -cfr, but -cfr was given."),

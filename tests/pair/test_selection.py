@@ -47,6 +47,7 @@ def test_a_range_includes_its_end_and_a_list_ignores_numbers_beyond_the_last(
         (parse_range, "²,2,1", "'²' is not a number"),
         (parse_range, "1,2," + "9" * 30, "is not a number"),
         *((parse_select, text, "is not a number") for text in ("", "1,,2", "x", "-1", "1.5")),
+        (parse_select, "3,conv1", "by their `id` in the rule file; one .* opdiff op conv1 TARGET GOLDEN"),
     ],
 )
 def test_malformed_selections_are_refused(parse: Callable[[str], Selection], text: str, problem: str) -> None:

@@ -236,8 +236,13 @@ DAMAGED: dict[str, tuple[bytes, str, int | None]] = {
     "empty": (b"", "the file is empty; the dump was interrupted or the disk was full", None),
     "eight bytes": (b"12345678", "8 bytes are too few for a dump; the file is truncated or was never written", None),
     "long header": (
-        struct.pack("<Q", BIG) + b"payload",
-        f"the header should have {BIG} bytes, but the file has 15: truncated, or not a dump",
+        struct.pack("<Q", MAX_HEADER) + b"payload",
+        f"the header should have {MAX_HEADER} bytes, but the file has 15: truncated, or not a dump",
+        0,
+    ),
+    "no length": (
+        struct.pack("<Q", MAX_HEADER + 1) + b"payload",
+        "not a dump file, or damaged: its first 8 bytes are not the length of a header",
         0,
     ),
     "header over the limit": (

@@ -84,7 +84,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
 
 
 def test_the_program_is_that_of_the_wheel(installed: Installation) -> None:
-    assert installed.run("opdiff", "--version") == f"opdiff {__version__}\n"
+    assert installed.run("opdiff", "--version").startswith(f"opdiff {__version__} (kernel: native, ")
     path = installed.run("python", "-c", "import opdiff; print(opdiff.__file__)")
     assert path.startswith(str(installed.folder))
 

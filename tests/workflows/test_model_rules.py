@@ -61,7 +61,7 @@ def test_a_note_about_the_file_is_printed(tmp_path: Path, opdiff: Command) -> No
     ("content", "message"),
     [
         (b'{"graph": []}', "this is JSON already"),
-        (b"nothing", "it should be an offline model"),
+        (b"nothing", "not a rule file; it looks like a text file"),
         (b"\n\3net\x3a\xff", "byte"),
     ],
     ids=["JSON", "other", "damaged"],

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
@@ -12,7 +14,7 @@ from opdiff.api.comparison import Comparison
 from opdiff.core import filesystem
 from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import because, did_you_mean
 from opdiff.core.remote.urls import without_secrets
 from opdiff.workflows.compare import pipeline
 from opdiff.workflows.compare.inputs import ComparisonProblem
@@ -28,13 +30,19 @@ __all__ = [
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from msgspec import Struct
+
+    from opdiff.core.reasons import Fact, Reason
     from opdiff.core.stages import Chain
     from opdiff.workflows.golden.pipeline import GoldenResult
     from opdiff.workflows.topn.result import TopnResult
 
     Path = str | os.PathLike[str]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Arguments and fields of options by their command-line options; long options with the name of their argument are below.
 _ARGUMENTS = {
@@ -70,6 +78,34 @@ _ARGUMENTS |= {name: name.lstrip("-").replace("-", "_") for name in _SAME_NAMES}
 _OPTION = re.compile(rf"(?<![\w/=-])({'|'.join(sorted(map(re.escape, _ARGUMENTS), reverse=True))})(?![\w/=-])")
 
 
+def _naming_options(options: type[Struct]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let the `TypeError` for an unknown argument say that it is a field of the options, or which one was meant."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        own = signature(function).parameters
+
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            unknown = next((name for name in kwargs if name not in own), "")
+            if unknown:
+                raise TypeError(str(_explain(function.__name__, unknown, tuple(own), options)))
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def _explain(function: str, unknown: str, own: Sequence[str], options: type[Struct]) -> Reason:
+    """Return where an argument belongs that a function does not have."""
+    fields = options.__struct_fields__
+    facts: dict[str, Fact] = {"function": f"opdiff.{function}", "name": unknown}
+    if unknown in fields:
+        return because("api.field_of_options", **facts, options=options.__name__)
+    return because("api.no_such_argument", **facts, hint=did_you_mean(unknown, (*own, *fields)))
+
+
+@_naming_options(CompareOptions)
 def compare(
     target: Path,
     golden: Path,
@@ -111,6 +147,7 @@ def compare(
     return Comparison(result.comparison, result.defects)
 
 
+@_naming_options(GoldenOptions)
 def golden(
     model: Path,
     output: Path,
@@ -148,6 +185,7 @@ def golden(
         return make_golden(wanted, lambda _note: None, lambda _done, _total: None)
 
 
+@_naming_options(TopnOptions)
 def topn(target: Path, golden: Path, *, labels: Path = "", options: TopnOptions | None = None) -> TopnResult:
     """Compare the best classes of a classification model in two runs over a batch of samples.
 
@@ -168,6 +206,7 @@ def topn(target: Path, golden: Path, *, labels: Path = "", options: TopnOptions 
         return check_topn(replace(options or TopnOptions(), **paths))
 
 
+@_naming_options(StagesOptions)
 def stages(
     folders: Sequence[Path],
     *,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from opdiff.core.comparison import Mode
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import printable
-from opdiff.core.reasons import because, render
+from opdiff.core.reasons import because, did_you_mean, render
 from opdiff.report.flat import flat_table
 from opdiff.report.html_page import write_html
 from opdiff.report.notebook import notebook_html, plot_curve, plot_heatmap, plot_histogram
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     Path = str | os.PathLike[str]
     Plot = Literal["curve", "histogram", "heatmap"]
+
+_PLOTS = ("curve", "histogram", "heatmap")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -160,9 +162,11 @@ class Comparison:
             ax: axes to draw on; default: new ones.
 
         Raises:
-            UsageError: matplotlib is not installed, or there is nothing to draw.
+            UsageError: there is no such kind, matplotlib is not installed, or there is nothing to draw.
             KeyError: there is no such tensor.
         """
+        if kind not in _PLOTS:
+            raise UsageError(because("api.no_such_plot", kind=kind, kinds=_PLOTS, hint=did_you_mean(kind, _PLOTS)))
         if kind == "histogram":
             name = tensor or (self.findings[0].tensor if self.findings else "")
             rows = self[name] if name else ()

@@ -77,6 +77,9 @@ def _run_command(args: Namespace) -> int:
         return interrupt_exit_code(interrupt)
     except (OpdiffError, OSError) as error:
         print(f"opdiff: {printable(_message(error))}", file=sys.stderr)
+        command = error.reason.fact("next") if isinstance(error, OpdiffError) else None
+        if command is not None:
+            print(printable(said("report.next_command", command=command)), file=sys.stderr)
         return ExitCode.USAGE if isinstance(error, UsageError | PluginError) else ExitCode.UNUSABLE_INPUT
     except Exception as error:  # noqa: BLE001  the outermost border: what gets here is a shortage, or shown as a defect
         shortage = find_shortage(error)

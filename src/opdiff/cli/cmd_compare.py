@@ -44,7 +44,7 @@ from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, require_writable
 from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.formatting import printable
+from opdiff.core.formatting import printable, size
 from opdiff.core.reasons import Reason, because
 from opdiff.report import find_forms
 
@@ -266,6 +266,8 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
     from opdiff.workflows.compare.inputs import ComparisonProblem
     from opdiff.workflows.compare.pipeline import compare_and_write
 
+    if not options.cluster:
+        _note_kernel()
     compared, defects = 0, list[str]()
     is_hit = is_misfit = is_incomplete = False
     pages: list[str] = []
@@ -312,6 +314,15 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
         open_page(page)
     unusable = is_misfit or is_incomplete
     return comparison_exit_code(defects=len(defects), compared=compared, gate_hit=is_hit, misfit=unusable)
+
+
+def _note_kernel() -> None:
+    """Say on standard error if NumPy measures because the native kernel is missing, and how fast that is."""
+    from opdiff.workflows.kernel import find_fallback_speed
+
+    speed = find_fallback_speed()
+    if speed is not None:
+        print(f"opdiff: {said('cli.kernel_missing', speed=size(round(speed)))}", file=sys.stderr)
 
 
 def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> int:

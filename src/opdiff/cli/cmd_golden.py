@@ -72,6 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--library", action="append", default=[], metavar="FILE.so",
         help="library with operators for ONNX Runtime; its code is executed",
     )  # fmt: skip
+    parser.add_argument(
+        "--force", action="store_true", help="run the model even if it lacks most operators that --for asks for"
+    )
     add_json(parser)
 
 
@@ -106,6 +109,7 @@ def _options(args: argparse.Namespace) -> GoldenOptions:
         until=args.until,
         constants=args.constants,
         libraries=tuple(args.library),
+        force=args.force,
     )
 
 

@@ -172,6 +172,7 @@ def _golden_of_model(args: argparse.Namespace, options: CompareOptions) -> str:
         rules=options.target_rules if filesystem.isfile(options.target_rules) else "",
         # The dump may have the output of AIPP, which is the input of the original model.
         input_dump="" if args.inputs or args.seed is not None else options.target,
+        force=options.force,
         reuse=True,
     )
     result = run_model(wanted, quiet=args.quiet > 0)

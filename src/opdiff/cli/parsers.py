@@ -20,13 +20,12 @@ from opdiff import __version__
 from opdiff.cli.exit_codes import SUMMARY, ExitCode
 from opdiff.cli.language import language, said
 from opdiff.cli.terminal import columns
-from opdiff.core.reasons import Language, because
+from opdiff.core.errors import UsageError
+from opdiff.core.reasons import Language, because, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any, NoReturn
-
-    from opdiff.core.reasons import Reason
 
 # Summary of each command for the list of commands. The rest of its help is in `cmd_NAME`.
 COMMANDS = {
@@ -178,7 +177,20 @@ class CommandParser(LocalizedParser):
         known = [option for action in self._actions for option in action.option_strings]
         unknown = next((name for name in names if name not in known), None)
         if unknown is not None:
-            self.error(said("cli.unknown_option", name=unknown, hint=_suggestion(unknown, known)))
+            self.error(said("cli.unknown_option", name=unknown, hint=did_you_mean(unknown, known)))
+
+
+class _Version(argparse.Action):
+    """Prints the version, and the kernel that measures."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from opdiff.workflows.kernel import kernel_name
+
+        try:
+            print(said("cli.version", version=__version__, kernel=kernel_name()))
+        except UsageError as error:
+            parser.error(said("core.text", text=error.problem))
+        parser.exit()
 
 
 _STYLE: dict[str, Any] = {"formatter_class": LocalizedHelp, "allow_abbrev": False}
@@ -196,14 +208,16 @@ def parse_command(words: Sequence[str]) -> argparse.Namespace | None:
     if name.startswith("-"):
         parser.parse_known_args([name])
         return parser.error(said("cli.command_first", name=name))
-    hint = _suggestion(name, COMMANDS) or because("cli.help_lists_commands")
+    hint = did_you_mean(name, COMMANDS) or because("cli.help_lists_commands")
     return parser.error(said("cli.unknown_command", name=name, hint=hint))
 
 
 def overview_parser() -> LocalizedParser:
     """Return the parser of the program without a command: help and version."""
     parser = LocalizedParser(description=_DESCRIPTION, epilog=_EPILOG, **_STYLE)
-    parser.add_argument("-V", "--version", action="version", version=f"opdiff {__version__}")
+    parser.add_argument(
+        "-V", "--version", action=_Version, nargs=0, help="show the version, and the kernel that measures"
+    )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, summary in COMMANDS.items():
         subparsers.add_parser(name, help=summary, add_help=False)
@@ -247,14 +261,6 @@ def _dashed(words: Sequence[str]) -> Iterator[str]:
 
 def _name_of(word: str) -> str:
     return word.partition("=")[0]
-
-
-def _suggestion(word: str, known: Iterable[str]) -> Reason | None:
-    """Return a question with the name that is most similar; nothing if none is similar."""
-    from difflib import get_close_matches
-
-    similar = [name for name in known if name.startswith(word)] or get_close_matches(word, known, 1)
-    return because("core.did_you_mean", name=similar[0]) if similar else None
 
 
 def chinese_help() -> dict[str, str]:

@@ -273,11 +273,16 @@ class ModelGraph(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """One of the two dumps: its directory and its kind."""
+    """One of the two dumps: its directory and its kind, the number of its operators, and the first of their names.
+
+    In graph mode, whose operators are read token by token, number and names are not known.
+    """
 
     path: str
     kind: DumpKind
     quantized: bool = False
+    operators: int = 0
+    names: tuple[str, ...] = ()
 
 
 class ExtraInputs(Struct, frozen=True):

@@ -266,6 +266,11 @@ class Judgement(Struct, frozen=True):
         return map(_MARKS.__getitem__, codes) if codes else ((each.level, each.origin) for each in self.verdicts)
 
     @property
+    def has_judged_rows(self) -> bool:
+        """Whether any row was compared and can be judged."""
+        return any(level is not Level.NOT_COMPARABLE for level, _ in self.marks())
+
+    @property
     def outcome(self) -> Outcome:
         """Result in a word; tensors that were not compared, or by statistics only, are not clean."""
         if self.misfit is not None:

@@ -98,6 +98,15 @@ def any_of(reasons: Iterable[Reason]) -> Reason:
     return reduce(lambda first, second: because("core.either", first=first, second=second), reasons)
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> Reason | None:
+    """Make a question for the known name that is most similar to a word; `None` if none is."""
+    from difflib import get_close_matches
+
+    names = {name.lower(): name for name in known} if word else {}
+    similar = [name for name in names if name.startswith(word.lower())] or get_close_matches(word.lower(), names, 1)
+    return because("core.did_you_mean", name=names[similar[0]]) if similar else None
+
+
 def kind_of(reason: Reason) -> tuple[str, ...]:
     """Return the codes of a reason and of the reasons in it: equal for reasons that differ in names and numbers only.
 

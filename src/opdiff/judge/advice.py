@@ -64,7 +64,7 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
         yield because("judge.order_only", operators=_named(judgement.candidates))
     accumulated = sum(count for (_, origin), count in marks.items() if origin is Origin.ACCUMULATED)
     if judgement.first_unit and (judgement.findings or not accumulated):
-        yield because("judge.look_first", operator=judgement.first_bad, unit=judgement.first_unit)
+        yield _start(judgement)
     if judgement.findings:
         yield from _faults(judgement)
     elif not judgement.first_unit or accumulated:
@@ -98,6 +98,14 @@ def _quantization(judgement: Judgement) -> Iterator[Reason]:
     """Yield what to do about small errors in many operators of a quantized model."""
     if judgement.costly_layers:
         yield because("judge.quantize_again", layers=judgement.costly_layers)
+
+
+def _start(judgement: Judgement) -> Reason:
+    """Return with which operator of which unit to start: that of the first finding, as the next command has it."""
+    for finding in judgement.findings[:1]:
+        if finding.units:
+            return because("judge.look_first", operator=finding.operator, unit=str(finding.units[0]))
+    return because("judge.look_first", operator=judgement.first_bad, unit=judgement.first_unit)
 
 
 def _coverage(coverage: Coverage) -> Reason:

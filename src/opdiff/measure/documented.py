@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.errors import UsageError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import because, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,8 +73,9 @@ def parse_selection(text: str, custom: Iterable[str] = ()) -> tuple[str, ...]:
     unknown = unknown_names(text, custom)
     if unknown:
         wrong = because("measure.no_such_metric", name=unknown[0]) if unknown[0] else because("measure.none_chosen")
-        documented = (f"{metric.number} {metric.name}" for metric in DOCUMENTED)
-        raise UsageError(because("measure.metrics", wrong=wrong, names=(*documented, *names[len(DOCUMENTED) :])))
+        choices = (*(f"{metric.number} {metric.name}" for metric in DOCUMENTED), *names[len(DOCUMENTED) :])
+        hint = did_you_mean(unknown[0], names)
+        raise UsageError(because("measure.metrics", wrong=wrong, names=choices, hint=hint))
     return tuple(dict.fromkeys(name for word in _words(text) for name in known[word.lower()]))
 
 

@@ -15,6 +15,7 @@ Every other combination is refused; the message names the kinds of both dumps an
 from __future__ import annotations
 
 import os
+import shlex
 from enum import StrEnum
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -86,7 +87,13 @@ def choose(target: Dump, golden: Dump, given: frozenset[str]) -> Scenario:
     roles = {name: _role(name, given, golden.kind) for name in given}
     scenario = table.get(frozenset(roles.values()))
     if scenario is None:
-        raise UsageError(_explain(target, golden, _explain_rules(table, roles)))
+        if given:
+            raise UsageError(_explain(target, golden, _explain_rules(table, roles)))
+        takes_fusion = any("fusion" in names for names in table)
+        source = because("pair.rules_source") if takes_fusion else None
+        problem = because("pair.rule_file_needed", accepted=any_of(map(_options, table)), source=source)
+        words = ["opdiff", "compare", target.path, golden.path, "-fr", "MODEL.om"]
+        raise UsageError(_explain(target, golden, problem, shlex.join(words) if takes_fusion else None))
     return scenario
 
 
@@ -96,9 +103,10 @@ def _role(name: str, given: frozenset[str], golden: DumpKind) -> str:
     return "fusion" if stands_in else name
 
 
-def _explain(target: Dump, golden: Dump, problem: Reason) -> Reason:
+def _explain(target: Dump, golden: Dump, problem: Reason, command: str | None = None) -> Reason:
+    """Return a problem with the kinds of both sides; `command` is what to try next."""
     sides = {"target_kind": _describe(target), "golden_kind": _describe(golden)}
-    return because("pair.sides", target=target.path, golden=golden.path, **sides, problem=problem)
+    return because("pair.sides", target=target.path, golden=golden.path, **sides, problem=problem, next=command)
 
 
 def _describe(dump: Dump) -> Reason:

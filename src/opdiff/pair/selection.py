@@ -91,7 +91,11 @@ def parse_select(text: str) -> Select:
     Raises:
         UsageError: the string has another form.
     """
-    return Select(frozenset(_parse_number(field.strip(), text) for field in text.split(",")))
+    fields = [field.strip() for field in text.split(",")]
+    name = next((field for field in fields if field[:1].isalpha()), "")
+    if name:
+        raise UsageError(because("pair.not_selected_by_name", text=text, field=name))
+    return Select(frozenset(_parse_number(field, text) for field in fields))
 
 
 def select(model: GroupedModel, selection: Selection) -> GroupedModel:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Reason, because
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Blob, Container, OpDump, Slot, Tensor, TensorSpec, parse_format_word
 from opdiff.read.cursor import Cursor
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.read.reader import OpenFile
 
@@ -32,6 +31,7 @@ MAX_HEADER = 16 << 20
 MAX_FIELDS = 1 << 18
 # Size of the length field before the header.
 _PREFIX = 8
+_NO_LENGTH = Reason("read.no_length")
 
 _SHAPE = Message({1: Field("dim", Type.UINT64, repeated=True)})
 _DIM_RANGE = Message({1: Field("dim_start", Type.UINT64), 2: Field("dim_end", Type.UINT64)})
@@ -131,7 +131,8 @@ def _read_protobuf(file: OpenFile, header: int) -> OpDump:
         try:
             values = DUMP_DATA.decode(cursor)
         except DumpError as error:
-            problem = because("read.header_truncated", nbytes=header, size=file.size)
+            is_length = header <= MAX_HEADER
+            problem = because("read.header_truncated", nbytes=header, size=file.size) if is_length else _NO_LENGTH
             raise DumpError(file.path, problem, 0) from error
     if not any(values.get(kind) for kind in _PAYLOAD):
         raise DumpError(file.path, because("read.nothing_described"), 0)

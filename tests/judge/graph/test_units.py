@@ -103,6 +103,16 @@ def test_the_same_finding_of_many_units_is_one() -> None:
     assert because("judge.look_first", operator="a", unit="rank 0, token 1") in judgement.advice
 
 
+def test_the_operator_to_start_with_is_that_of_the_first_finding() -> None:
+    """The first bad rows may be of another rank: statistics alone are no finding, and the next command examines one."""
+    judgement = judge([row("c", RED), measured(rank=1, token=1, **WRONG)])
+    assert (judgement.first_bad, judgement.first_unit) == ("c", "rank 0, token 0")
+    (finding,) = judgement.findings
+    assert (finding.operator, finding.units) == ("a", (Unit(1, 1, None),))
+    assert because("judge.look_first", operator="a", unit="rank 1, token 1") in judgement.advice
+    assert "c" not in {sentence.fact("operator") for sentence in judgement.advice}
+
+
 def test_a_finding_is_described_by_the_first_unit_in_which_it_is_wrong() -> None:
     slight = measured(**BAD | {"snr_db": 30.0, "cosine": 0.9999})
     judgement = judge([slight, measured(token=1, **WRONG), measured(token=2, **WRONG)])

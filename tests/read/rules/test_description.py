@@ -55,7 +55,7 @@ def test_a_bare_message_is_a_rule_file(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\x93NUMPY\1\0", r"it should be an offline model \(.om, .om2\), its JSON by ATC, a graph text"),
+        (b"\1\2\3", r"it should be an offline model \(.om, .om2\), its JSON by ATC, a graph text"),
         (b"\n\3net", "there is no graph in it"),
         (b"\n\xff", "a number does not end"),
     ],

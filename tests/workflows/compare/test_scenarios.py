@@ -102,7 +102,6 @@ def test_addresses_are_read_from_both_headers(case: Case) -> None:
 @pytest.mark.parametrize(
     ("target", "golden", "given", "code", "why"),
     [
-        ("npu", "npy", "", 2, "This comparison takes -fr, but no rule file was given: -fr is missing."),
         ("npu", "npy", "-fr -qfr", 2, "takes -fr, but -fr with -qfr was given: -qfr does not apply."),
         ("npu-quant", "npy", "-fr:quant -cfr", 2, "-cfr does not apply."),
         ("npy-quant", "npy", "-qfr -cfr", 2, "-cfr does not apply."),

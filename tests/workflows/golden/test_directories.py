@@ -137,6 +137,29 @@ def test_rules_without_originals_ask_for_their_own_operators(tmp_path: Path) -> 
     assert [(note.fact("count"), note.fact("total"), note.fact("examples")) for note in notes] == [(1, 2, ("conv9",))]
 
 
+def test_a_model_that_lacks_most_operators_is_not_run(tmp_path: Path) -> None:
+    others = [rule(f"layer{number}") for number in range(3)]
+    rules = write_rules(tmp_path, rule("conv1"), *others, command="atc --model=/home/me/resnet.onnx --framework=5")
+    net = small_model(tmp_path)
+    notes: list[Reason] = []
+    with pytest.raises(InputError) as raised:
+        golden(net, tmp_path / "g", notes, rules=rules, inputs={"": X})
+    assert str(raised.value) == (
+        f"{net}: lacks 3 of the 4 original operators in {rules}, such as layer0, layer1, layer2, and has others, such "
+        "as conv1, relu1, x. It was not run. Give the model that was compiled (resnet.onnx), or --force to run this "
+        "one nevertheless"
+    )
+    assert (notes, (tmp_path / "g").exists()) == ([], False)
+    golden(net, tmp_path / "g", notes, rules=rules, inputs={"": X}, force=True)
+    assert notes[0].code == "golden.names_missing"
+    assert "conv1.0" in files_of(tmp_path / "g")
+
+
+def test_a_model_with_half_of_the_operators_is_run(tmp_path: Path) -> None:
+    rules = write_rules(tmp_path, rule("conv1"), rule("conv9"))
+    assert golden(small_model(tmp_path), tmp_path / "g", rules=rules, inputs={"": X}).files
+
+
 def test_aipp_is_announced_and_its_image_shape_not_used(tmp_path: Path) -> None:
     rules = write_rules(tmp_path, INPUT, rule("x_aippconv1", originals=("conv1",)))
     notes: list[Reason] = []

@@ -82,7 +82,7 @@ def test_other_files_with_such_names_are_refused(tmp_path: Path, name: str, opdi
     path.write_text("nothing of the kind")
     outcome = opdiff("inspect", path)
     assert (outcome.code, outcome.out) == (3, "")
-    assert "not a rule file; it should be an offline model" in outcome.err
+    assert "neither a dump nor a compiled model; it looks like a text file." in outcome.err
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real models are not here")

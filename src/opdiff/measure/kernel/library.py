@@ -113,6 +113,11 @@ def find_library() -> ctypes.CDLL | None:
     return library
 
 
+def is_missing() -> bool:
+    """Return whether NumPy measures although nobody asked for it, as where nothing could build the kernel."""
+    return not os.environ.get("OPDIFF_KERNEL") and find_library() is None
+
+
 @lru_cache(maxsize=4)
 def _load(path: str) -> ctypes.CDLL | None:
     try:

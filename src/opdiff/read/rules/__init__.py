@@ -14,6 +14,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.read.rules.atc_json import read_atc_json
 from opdiff.read.rules.model import Model, to_rules
+from opdiff.read.strangers import find_stranger
 
 if TYPE_CHECKING:
     from opdiff.core.graph import RuleFile
@@ -39,9 +40,15 @@ def read_model(path: str) -> tuple[Model, ModelKind]:
     from opdiff.read.rules.description import ModelKind, read_description, require_kind
 
     kind = require_kind(path)
-    if kind is ModelKind.JSON:
-        return read_atc_json(path), kind
-    return _parse(path, read_description(path, kind)), kind
+    try:
+        if kind is ModelKind.JSON:
+            return read_atc_json(path), kind
+        return _parse(path, read_description(path, kind)), kind
+    except InputError as error:
+        stranger = find_stranger(path)
+        if stranger is None:
+            raise
+        raise InputError(path, because("rules.stranger", seems=stranger.seems)) from error
 
 
 def _parse(path: str, description: Description) -> Model:

@@ -20,11 +20,12 @@ from opdiff.core.filesystem import open_input, read_input
 from opdiff.core.reasons import because
 from opdiff.read.rules import om
 from opdiff.read.rules.model import Description
+from opdiff.read.strangers import find_stranger
 
 _SNIFFED_NBYTES = 4096
 _MAX_MESSAGE_NBYTES = 2 << 30
 _ZIP_SIGNATURE = b"PK\x03\x04"
-_FIRST_FIELD = rb"(?:\s+|#[^\n]*\n)*([a-z_]+)\s*[:{<]"
+_FIRST_FIELD = rb"(?:\s|#[^\n]*\n)*([a-z_]+)\s*[:{<]"
 # JSON may be UTF-16 or UTF-32.
 _JSON = rb"(?:\xef\xbb\xbf|\0\0\xfe\xff|\xff\xfe|\xfe\xff)?[\s\0]*(?:[{\[]|\Z)"
 # A message begins with a name; its length may look like a bracket.
@@ -67,7 +68,9 @@ def require_kind(path: str) -> ModelKind:
     """
     kind = find_kind(path)
     if kind is None:
-        raise InputError(path, because("rules.unknown_kind"))
+        stranger = find_stranger(path)
+        seems = stranger and because("rules.stranger", seems=stranger.seems)
+        raise InputError(path, seems or because("rules.unknown_kind"))
     return kind
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -11,19 +12,24 @@ from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, open_atomic
 from opdiff.core.comparison import next_command
 from opdiff.core.judgement import FITTING_RULES
+from opdiff.workflows.compare.dead_ends import find_dead_end
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
 
 
 def next_step(comparison: Comparison) -> str:
-    """Return the command that shows more about the worst finding; empty if its inputs do not exist any more.
+    """Return the command that shows more about the worst finding, or about the input because of which there is none.
 
-    If the rule file is of another model, the command compares by the one that fits, if it was found.
+    If the rule file is of another model, the command compares by the one that fits, if it was found. Empty if there is
+    nothing to look at, or if the inputs do not exist any more.
     """
     for sentence in comparison.judgement.advice:
         if sentence.code == FITTING_RULES:
             return str(sentence.fact("next"))
+    dead_end = find_dead_end(comparison)
+    if dead_end is not None:
+        return shlex.join(["opdiff", "inspect", dead_end.path]) if filesystem.exists(dead_end.path) else ""
     paths = (comparison.target.path, comparison.golden.path, *filter(None, structs.astuple(comparison.extra_inputs)))
     for finding in comparison.judgement.findings[:1]:
         has_data = any(row.metrics is not None and str(row.key) == finding.tensor for row in comparison.rows)

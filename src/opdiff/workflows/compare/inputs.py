@@ -7,6 +7,7 @@ options ──► Inputs (offline: one, or one for each step of a training run; 
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from opdiff.read.directory import Folder
     from opdiff.workflows.compare.measuring import MeasuredBlocks, Measuring
     from opdiff.workflows.compare.options import CompareOptions
+
+# Names of a side that are kept as examples.
+_MAX_NAMES = 4
 
 
 class PairBatch(Struct, frozen=True):
@@ -215,7 +219,8 @@ def _extra_inputs(rules: Rules, options: CompareOptions) -> ExtraInputs:
 
 
 def _side(dump: Dump) -> Side:
-    return Side(dump.path, dump.kind, dump.quantized)
+    names = tuple(islice(dump.operators, _MAX_NAMES))
+    return Side(dump.path, dump.kind, dump.quantized, len(dump.operators), names)
 
 
 def _file_notes(target: Dump, golden: Dump) -> Iterator[Reason]:

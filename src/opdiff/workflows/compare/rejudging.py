@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from opdiff.core.reasons import because
 from opdiff.judge.comparison_judgement import judge
+from opdiff.workflows.compare.dead_ends import find_dead_end
 from opdiff.workflows.compare.environments import with_environments
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def judge_replays(comparison: Comparison) -> Comparison:
 def with_input_advice(comparison: Comparison) -> Comparison:
     """Return a comparison whose advice is about its inputs, too.
 
-    It begins with warnings, and names how the environments of the runs differ, and the rule file that is needed if the
-    given one is of another model.
+    It begins with warnings, and names how the environments of the runs differ, the rule file that is needed if the
+    given one is of another model, and what to do if nothing could be compared.
     """
     warnings, notes = comparison.warnings, comparison.notes
     judgement = with_environments(comparison.judgement, comparison.target, comparison.golden, notes)
@@ -51,4 +52,6 @@ def with_input_advice(comparison: Comparison) -> Comparison:
 
         position = advice.index(judgement.misfit) + 1
         advice[position:position] = needed_rules(comparison)
+    dead_end = find_dead_end(comparison)
+    advice += dead_end.reasons if dead_end is not None else ()
     return replace(comparison, judgement=replace(judgement, advice=tuple(advice)))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core.errors import InputError
+from opdiff.core.filesystem import natural_key
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.groups import declared_origins, group_operators
@@ -17,11 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from opdiff.core.graph import RuleFile
-    from opdiff.core.reasons import Reason
+    from opdiff.core.reasons import Fact, Reason
     from opdiff.core.tensor import Shape
     from opdiff.workflows.golden.onnx_model import InputSpec
 
 _MAX_NAMES_SHOWN = 3
+# As with rules of another model, see docs/locating.md.
+_MAX_SHARE_MISSING = 0.5
 
 
 class CompiledModel(Struct, frozen=True):
@@ -70,21 +74,29 @@ def read_compiled(path: str) -> CompiledModel:
     )
 
 
-def check_original(compiled: CompiledModel, model_file: str, names: Collection[str]) -> tuple[Reason, ...]:
-    """Return remarks about an original model: operators that the rules ask for and it lacks, its file, and AIPP."""
+def check_original(
+    compiled: CompiledModel, model_file: str, names: Collection[str], *, force: bool
+) -> tuple[Reason, ...]:
+    """Return remarks about an original model: operators that the rules ask for and it lacks, its file, and AIPP.
+
+    Raises:
+        InputError: it lacks most of these operators, and `force` is not set.
+    """
     known = {file_safe_name(name) for name in names}
     missing = tuple(name for name in compiled.originals if file_safe_name(name) not in known)
     notes = []
     if missing:
-        notes.append(
-            because(
-                "golden.names_missing",
-                count=len(missing),
-                total=len(compiled.originals),
-                examples=missing[:_MAX_NAMES_SHOWN],
-                path=compiled.path,
-            )
-        )
+        facts: dict[str, Fact] = {
+            "count": len(missing),
+            "total": len(compiled.originals),
+            "examples": missing[:_MAX_NAMES_SHOWN],
+            "path": compiled.path,
+        }
+        if len(missing) > _MAX_SHARE_MISSING * len(compiled.originals) and not force:
+            own = tuple(sorted(names, key=natural_key)[:_MAX_NAMES_SHOWN])
+            source = because("golden.compiled_from", name=compiled.original_model) if compiled.original_model else None
+            raise InputError(model_file, because("golden.model_of_others", **facts, own=own, source=source))
+        notes.append(because("golden.names_missing", **facts))
     if is_other_model(compiled.original_model, model_file):
         notes.append(because("golden.other_model", path=compiled.path, compiled=compiled.original_model))
     if compiled.has_aipp:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import because, did_you_mean
 from opdiff.core.tensor import file_safe_name
 from opdiff.workflows.golden.original import Omitted
 
@@ -128,11 +128,14 @@ class _Selection:
         names = [operator.name for operator in model.operators]
         if options.until:
             if options.until not in names:
-                raise UsageError(because("golden.no_such_operator", name=options.until))
+                raise UsageError(
+                    because("golden.no_such_operator", name=options.until, hint=did_you_mean(options.until, names))
+                )
             names = names[: names.index(options.until) + 1]
         self.names = {name for name in names if self._matches(name)}
         if not self.names:
-            raise UsageError(because("golden.none_selected", patterns=" ".join(options.only)))
+            hint = did_you_mean(options.only[0], names) if options.only else None
+            raise UsageError(because("golden.none_selected", patterns=" ".join(options.only), hint=hint))
         second = (alias.name for alias in model.aliases)
         if not any(self.needs(name) for name in (*self.names, *second)):
             raise UsageError(because("golden.none_needed", path=options.rules))

@@ -29,6 +29,7 @@ class GoldenOptions(Struct, frozen=True):
         until: name of the last operator to write; empty for all.
         constants: whether outputs of `Constant` nodes are written.
         libraries: shared libraries with operators of the user; their code is executed.
+        force: run the model even if it lacks most operators that the rules ask for.
         reuse: write to a directory named by model, inputs and options; if it exists already, use it as it is.
     """
 
@@ -45,4 +46,5 @@ class GoldenOptions(Struct, frozen=True):
     until: str = ""
     constants: bool = False
     libraries: tuple[str, ...] = ()
+    force: bool = False
     reuse: bool = False

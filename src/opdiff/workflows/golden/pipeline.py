@@ -79,7 +79,8 @@ def make_golden(options: GoldenOptions, notify: Notify, progress: Progress) -> G
     source = read_source(options, compiled.shapes if compiled else {})
     specs = source.original.inputs
     if compiled:
-        for note in check_original(compiled, options.model, {*source.operator_names, *(spec.name for spec in specs)}):
+        names = {*source.operator_names, *(spec.name for spec in specs)}
+        for note in check_original(compiled, options.model, names, force=options.force):
             notify(note)
     inputs = load_inputs(specs, options, fitting_shapes(compiled.shapes, specs) if compiled else {})
     manifest = describe_run(source.original.files, inputs, options)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core import filesystem
-from opdiff.core.errors import OpdiffError
+from opdiff.core.errors import DumpError, InputError, OpdiffError
 from opdiff.core.reasons import Reason, because
 from opdiff.core.remote.urls import host_of
 from opdiff.core.tensor import Slot
@@ -20,6 +20,7 @@ from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, pa
 from opdiff.read.overflow import read_overflow, to_json
 from opdiff.read.reduced import read_reduced
 from opdiff.read.statistics import StatisticsLine, read_statistics
+from opdiff.read.strangers import find_stranger
 from opdiff.workflows.agreement import tensor_doubts
 from opdiff.workflows.inspect.checks import CheckResult, run_checks
 from opdiff.workflows.inspect.contents import Depth, read_tree, with_facts
@@ -135,14 +136,21 @@ def inspect_path(path: str, depth: Depth, progress: tuple[Progress, Progress], c
 
     Raises:
         DumpError: the file cannot be read.
-        InputError: the model, the directory or the cluster cannot be used.
+        InputError: the model, the directory or the cluster cannot be used, or it is a file of another kind.
     """
     if filesystem.isdir(path):
         on_files, on_bytes = progress
         return _tree_report(with_facts(read_tree(path, on_files, cluster), depth, on_bytes, cluster))
-    if describes_model(path):
-        return inspect_model(path)
-    return inspect_file(path, statistics=depth is Depth.VALUES, cluster=cluster)
+    try:
+        if describes_model(path):
+            return inspect_model(path)
+        return inspect_file(path, statistics=depth is Depth.VALUES, cluster=cluster)
+    except (DumpError, InputError) as error:
+        stranger = find_stranger(path)
+        if stranger is None:
+            raise
+        reason = because("inspect.stranger", seems=stranger.seems, instead=stranger.instead)
+        raise InputError(path, reason) from error
 
 
 def inspect_file(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from opdiff.core.dump import Dump, DumpedOp, DumpKind, GraphKind
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import because, did_you_mean
 from opdiff.core.remote.urls import host_of
 from opdiff.core.replay import Replay, ReplayVerdict
 from opdiff.core.tensor import file_safe_name
@@ -62,14 +62,13 @@ def replay_graph_dump(options: ReplayOptions, progress: Progress, cluster: Clust
     if not any(unit.text for unit in units):
         raise InputError(options.target, because("replay.no_graph_text"))
     wanted = {file_safe_name(name) for name in options.operators}
+    dumped = [(unit, name) for unit, names in zip(units, operators_of(units, cluster), strict=True) for name in names]
     chosen = [
-        ChosenOperator(unit, unit.unit, name)
-        for unit, dumped in zip(units, operators_of(units, cluster), strict=True)
-        for name in dumped
-        if not wanted or file_safe_name(name) in wanted
+        ChosenOperator(unit, unit.unit, name) for unit, name in dumped if not wanted or file_safe_name(name) in wanted
     ]
     if options.operators and not chosen:
-        raise UsageError(because("replay.not_in_units", path=options.target, name=options.operators[0]))
+        hint = did_you_mean(options.operators[0], dict.fromkeys(name for _, name in dumped))
+        raise UsageError(because("replay.not_in_units", path=options.target, name=options.operators[0], hint=hint))
     yield from replay_chosen(chosen, GraphReplayer(find_limits(options.limits)), progress, cluster)
 
 

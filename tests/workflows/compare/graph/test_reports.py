@@ -58,7 +58,7 @@ def test_one_report_has_all_ranks_and_tokens(sample: GraphSample, tmp_path: Path
     (finding,) = page.document["findings"]
     assert [units[number][:2] for number in finding["units"]] == [[0, 1], [1, 1]]
     assert page.block_texts("rows", "operator")[finding["row"]] == "MatMul_1"
-    assert sentences(page.document["story"]["advice"], page.document)[1] == "Look first at MatMul_1 in rank 0, token 1."
+    assert sentences(page.document["story"]["advice"], page.document)[1] == "Start with MatMul_1 (rank 0, token 1)."
     assert page.document["environment"]["opdiff"] == opdiff.__version__
     levels = page.column("rows", "level")
     bad = {unit for unit, level in zip(page.units(), levels, strict=True) if level in (3, 4)}
