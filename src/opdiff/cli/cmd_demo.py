@@ -49,8 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     kind.add_argument("--torchair", action="store_true", help="write a sample of graph mode: two ranks, two tokens")
     kind.add_argument(
-        "--stages", choices=_STAGE_FAULTS, nargs="?", const=_STAGE_FAULTS[1],
-        help="write a quantized model in all stages, with a fault in this step; default: conversion",
+        "--stages", choices=_STAGE_FAULTS, nargs="?", const=_STAGE_FAULTS[1], metavar="STEP",
+        help="write a quantized model in all stages, with a fault in this step: quantization, conversion (the default), "
+        "fusion or version",
     )  # fmt: skip
 
 
