@@ -118,7 +118,7 @@ def test_samples_have_directories_of_their_own(
     assert sorted(os.listdir(tmp_path)) == ["opdiff-demo", *(f"opdiff-demo-{kind}" for kind in kinds)]
     both = run(capsys, "demo", "--onnx", "--caffe")
     assert both.code == 2
-    assert "argument --caffe: not allowed with argument --onnx" in both.err
+    assert "--onnx, --caffe cannot be combined; choose one sample" in both.err
 
 
 def test_unwritable_directory(tmp_path: Path, capsys: Capture) -> None:

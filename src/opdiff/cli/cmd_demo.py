@@ -30,6 +30,7 @@ examples:
   opdiff demo /tmp/stages --stages fusion
 """
 _DIRECTORY = "opdiff-demo"
+_KINDS = ("onnx", "caffe", "tensorflow", "torchair", "stages")
 _NAMES_WIDTH = 30
 _STAGE_FAULTS = ("quantization", "conversion", "fusion", "version")
 
@@ -41,32 +42,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="default: opdiff-demo; with an option that chooses the sample, opdiff-demo-onnx and so on",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="write to a directory that has other files")
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--onnx", action="store_true", help="write an ONNX model, its offline model and a dump")
-    kind.add_argument("--caffe", action="store_true", help="write a Caffe model, its offline model and a dump")
-    kind.add_argument(
+    parser.add_argument("--onnx", action="store_true", help="write an ONNX model, its offline model and a dump")
+    parser.add_argument("--caffe", action="store_true", help="write a Caffe model, its offline model and a dump")
+    parser.add_argument(
         "--tensorflow", action="store_true", help="write a frozen TensorFlow graph, its offline model and a dump"
     )
-    kind.add_argument("--torchair", action="store_true", help="write a sample of graph mode: two ranks, two tokens")
-    kind.add_argument(
-        "--stages", choices=_STAGE_FAULTS, nargs="?", const=_STAGE_FAULTS[1], metavar="STEP",
-        help="write a quantized model in all stages, with a fault in this step: quantization, conversion (the default), "
-        "fusion or version",
+    parser.add_argument("--torchair", action="store_true", help="write a sample of graph mode: two ranks, two tokens")
+    parser.add_argument(
+        "--stages", choices=_STAGE_FAULTS, nargs="?", const=_STAGE_FAULTS[1],
+        help="write a quantized model in all stages, with a fault in this step; default: conversion",
     )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the sample, compare it unless it begins with a model file, and return the exit code."""
-    framework = next((name for name in ("onnx", "caffe", "tensorflow") if getattr(args, name)), "")
-    kind = framework or ("torchair" if args.torchair else "stages" if args.stages else "")
-    directory = args.directory or (f"{_DIRECTORY}-{kind}" if kind else _DIRECTORY)
+    chosen = [name for name in _KINDS if getattr(args, name)]
+    if len(chosen) > 1:
+        raise UsageError(because("cli.one_sample", options=", ".join(f"--{name}" for name in chosen)))
+    kind = chosen[0] if chosen else ""
+    directory = args.directory or "-".join((_DIRECTORY, *chosen))
     if not kind:
         return _run_network(directory, force=args.force)
     if not args.force and os.path.isdir(directory) and os.listdir(directory):
         raise UsageError(because("cli.not_empty", directory=directory))
-    if framework:
-        return _write_model(directory, framework)
-    return _run_torchair(directory) if args.torchair else _run_stages(directory, args.stages)
+    if kind == "stages":
+        return _run_stages(directory, args.stages)
+    return _run_torchair(directory) if kind == "torchair" else _write_model(directory, kind)
 
 
 def _run_network(directory: str, *, force: bool) -> int:
