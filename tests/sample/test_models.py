@@ -15,9 +15,10 @@ from caffe_nets import opencv_run
 from model_files import ModelDef
 from opdiff.api import compare
 from opdiff.core.judgement import ErrorKind
-from opdiff.sample.device import run_device
+from opdiff.sample.device import device_values, run_device
 from opdiff.sample.faults import inject
 from opdiff.sample.golden import run_golden
+from opdiff.sample.graph import Port
 from opdiff.sample.models import FAULT, FRAMEWORKS, IMAGE, build, make_model_sample, write_model_sample
 from opdiff.sample.names import golden_name
 from opdiff.sample.rules import rule_json
@@ -117,6 +118,11 @@ def test_the_offline_model_has_the_rules() -> None:
     assert list(values[b"_datadump_original_op_names"].list.s) == [b"conv1", b"conv1_relu"]
     assert values[b"pass_name_ub"].s == b"TbeCommonRules2FusionPass"
     assert [(item.dtype, item.layout) for item in fused.output_desc] == [(2, "NC1HWC0")]
+
+
+def test_the_faulty_device_picks_another_class() -> None:
+    outputs = [device_values(network)[Port("softmax")] for network in (inject(build(), [FAULT]), build())]
+    assert [int(output.argmax()) for output in (*outputs, computed()["softmax"])] == [1, 7, 7]
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
