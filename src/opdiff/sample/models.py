@@ -21,7 +21,7 @@ from opdiff.sample.caffe_files import encode_caffemodel, encode_prototxt, layer_
 from opdiff.sample.device import dump_files, run_device
 from opdiff.sample.directory import write_files
 from opdiff.sample.faults import Fault, inject
-from opdiff.sample.golden import npy_file, run_golden
+from opdiff.sample.golden import npy_file
 from opdiff.sample.graph import DeviceOp, Port, SampleNetwork
 from opdiff.sample.network_builder import Conv, Layer, NetworkBuilder, Wire
 from opdiff.sample.offline_model import encode_offline_model
@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 
 IMAGE = "image"
 
-_SEED = 40
+_SEED = 40  # the fault changes the class that wins
 _SIDE = 24
 _CLASSES = 10
 _INPUT, _TARGET, _RULES = "image.npy", "dump", "net.om"
 _FIXED_TARGET, _FIXED_RULES = "dump_fixed", "net_fixed.om"
-# Folder of a dump below `dump_path`: time, device, model, number of the model, number of the run.
-_INNER_FOLDERS = {_TARGET: "20231114221500/0/net/1/0", _FIXED_TARGET: "20231115093000/0/net/1/0"}
+# Folders of the dumps below `dump_path`: time, device, model, number of the model, number of the run.
+_RUN, _FIXED_RUN = "20231114221500/0/net/1/0", "20231115093000/0/net/1/0"
+_PROCESSOR = "Ascend310P3"
 _FUSION_SWITCH = "--fusion_switch_file=fusion_switch.cfg"
 
 
@@ -54,12 +55,14 @@ class _Framework:
     Attributes:
         axes: axis order of its images.
         arguments: arguments of ATC about the model.
-        encode: returns the files of the model, by name.
+        files: names of the files of a model.
+        encode: returns the contents of these files.
     """
 
     axes: str
     arguments: str
-    encode: Callable[[SampleNetwork], dict[str, bytes]]
+    files: tuple[str, ...]
+    encode: Callable[[SampleNetwork], tuple[bytes, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +79,10 @@ class ModelSample:
 
 def write_model_sample(directory: str, framework: str) -> ModelSample:
     """Write the sample of a framework; always the same bytes."""
-    files = make_model_sample(framework)
-    write_files(directory, files)
-    model = tuple(name for name in files if "/" not in name and not name.endswith((".om", ".npy")))
+    write_files(directory, make_model_sample(framework))
+    model = tuple(os.path.join(directory, name) for name in FRAMEWORKS[framework].files)
     parts = (_INPUT, _RULES, _TARGET, _FIXED_RULES, _FIXED_TARGET)
-    return ModelSample(
-        tuple(os.path.join(directory, name) for name in model), *(os.path.join(directory, part) for part in parts)
-    )
+    return ModelSample(model, *(os.path.join(directory, part) for part in parts))
 
 
 def make_model_sample(framework: str) -> dict[str, bytes]:
@@ -90,12 +90,16 @@ def make_model_sample(framework: str) -> dict[str, bytes]:
     made_with = FRAMEWORKS[framework]
     network = build(made_with.axes)
     image = network.image.transpose(["NCHW".index(label) for label in network.axes])
-    arguments = f"atc {made_with.arguments} --soc_version=Ascend310P3"
+    atc = f"atc {made_with.arguments} --soc_version={_PROCESSOR}"
+    model, dump = _compile_and_run(inject(network, [FAULT]), f"{atc} --output=net")
+    fixed_model, fixed_dump = _compile_and_run(_without_pass(network), f"{atc} --output=net_fixed {_FUSION_SWITCH}")
     return {
-        **made_with.encode(network),
+        **dict(zip(made_with.files, made_with.encode(network), strict=True)),
         _INPUT: npy_file(image),
-        **_compiled(inject(network, [FAULT]), _TARGET, f"{arguments} --output=net"),
-        **_compiled(_without_pass(network), _FIXED_TARGET, f"{arguments} --output=net_fixed {_FUSION_SWITCH}"),
+        _RULES: model,
+        **{f"{_TARGET}/{_RUN}/{name}": content for name, content in dump.items()},
+        _FIXED_RULES: fixed_model,
+        **{f"{_FIXED_TARGET}/{_FIXED_RUN}/{name}": content for name, content in fixed_dump.items()},
     }
 
 
@@ -147,38 +151,31 @@ def _without_pass(network: SampleNetwork) -> SampleNetwork:
     return replace(network, device=tuple(device))
 
 
-def _compiled(network: SampleNetwork, folder: str, command_line: str) -> dict[str, bytes]:
-    """Return the offline model and the dump of a run on the device."""
+def _compile_and_run(network: SampleNetwork, command_line: str) -> tuple[bytes, dict[str, bytes]]:
+    """Return the offline model, and the dump files of a run on the device by name."""
     run = run_device(network)
-    made_by = {"atc_cmdline": command_line, "atc_version": "7.6.0.1.220", "soc_version": "Ascend310P3"}
+    made_by = {"atc_cmdline": command_line, "atc_version": "7.6.0.1.220", "soc_version": _PROCESSOR}
     model = rule_json(network, run) | {"name": "net"}
     model["attr"] = [attr(key, {"s": value}) for key, value in made_by.items()]
-    rules = {_TARGET: _RULES, _FIXED_TARGET: _FIXED_RULES}[folder]
-    inner = f"{folder}/{_INNER_FOLDERS[folder]}"
-    dumps = {f"{inner}/{name}": content for name, content in dump_files(network, run).items()}
-    return {rules: encode_offline_model(model)} | dumps
+    return encode_offline_model(model), dump_files(network, run)
 
 
-# Files of the original model
-
-
-def _onnx_files(network: SampleNetwork) -> dict[str, bytes]:
-    output = run_golden(network)[Port(network.golden[-1].name)]
-    return {"net.onnx": encode_onnx(network, output.shape)}
-
-
-def _caffe_files(network: SampleNetwork) -> dict[str, bytes]:
+def _encode_caffe(network: SampleNetwork) -> tuple[bytes, bytes]:
     layers = [layer_of(op) for op in network.golden]
-    prototxt = encode_prototxt(layers, network.image_name, network.image.shape)
-    return {"net.prototxt": prototxt, "net.caffemodel": encode_caffemodel(layers)}
-
-
-def _tensorflow_files(network: SampleNetwork) -> dict[str, bytes]:
-    return {"net.pb": encode_tensorflow(network)}
+    return encode_prototxt(layers, network.image_name, network.image.shape), encode_caffemodel(layers)
 
 
 FRAMEWORKS = {
-    "caffe": _Framework("NCHW", "--framework=0 --model=net.prototxt --weight=net.caffemodel", _caffe_files),
-    "onnx": _Framework("NCHW", "--framework=5 --model=net.onnx", _onnx_files),
-    "tensorflow": _Framework("NHWC", "--framework=3 --model=net.pb", _tensorflow_files),
+    "caffe": _Framework(
+        "NCHW",
+        "--framework=0 --model=net.prototxt --weight=net.caffemodel",
+        ("net.prototxt", "net.caffemodel"),
+        _encode_caffe,
+    ),
+    "onnx": _Framework(
+        "NCHW", "--framework=5 --model=net.onnx", ("net.onnx",), lambda network: (encode_onnx(network),)
+    ),
+    "tensorflow": _Framework(
+        "NHWC", "--framework=3 --model=net.pb", ("net.pb",), lambda network: (encode_tensorflow(network),)
+    ),
 }

@@ -8,10 +8,11 @@ import numpy as np
 
 from opdiff.core import onnx_encoder as onnx
 from opdiff.sample import ops
+from opdiff.sample.golden import run_golden
+from opdiff.sample.graph import Port
 
 if TYPE_CHECKING:
     from opdiff.core.onnx_encoder import Attribute
-    from opdiff.core.tensor import Shape
     from opdiff.sample.graph import GoldenOp, Kernel, SampleNetwork
 
 _OPSET = 13
@@ -26,11 +27,12 @@ _TYPES: dict[Kernel, str] = {
 }
 
 
-def encode_onnx(network: SampleNetwork, output_shape: Shape) -> bytes:
+def encode_onnx(network: SampleNetwork) -> bytes:
     """Return the model, whose output is that of the last operator."""
+    last = network.golden[-1].name
     parts = [onnx.graph_input(network.image_name, network.image.shape)]
     parts += [part for op in network.golden for part in _node(op)]
-    return onnx.model([*parts, onnx.graph_output(network.golden[-1].name, output_shape)], _OPSET)
+    return onnx.model([*parts, onnx.graph_output(last, run_golden(network)[Port(last)].shape)], _OPSET)
 
 
 def _node(op: GoldenOp) -> list[bytes]:
