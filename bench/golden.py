@@ -16,7 +16,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from bench.processes import run_in_turns
-from opdiff.workflows.golden.onnx_encoder import graph_input, graph_output, initializer, model, node
+from opdiff.core.onnx_encoder import graph_input, graph_output, initializer, model, node
 
 MIB = 1 << 20
 OPSET = 17

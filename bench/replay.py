@@ -18,16 +18,16 @@ import numpy as np
 
 from bench.processes import run_in_turns
 from opdiff.core import dtypes
+from opdiff.core.onnx_encoder import graph_input, graph_output, initializer, model, node
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
 from opdiff.sample.names import DumpName
-from opdiff.workflows.golden.onnx_encoder import graph_input, graph_output, initializer, model, node
 from opdiff.workflows.golden.options import GoldenOptions
 from opdiff.workflows.golden.original import read_source
 from opdiff.workflows.golden.runtime import import_runtime
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
-    from opdiff.workflows.golden.onnx_encoder import Attribute
+    from opdiff.core.onnx_encoder import Attribute
 
 MIB = 1 << 20
 OPSET, TIME = 17, 1_700_000_000_000_000

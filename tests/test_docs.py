@@ -9,38 +9,33 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from command_line import run
+from doc_pages import FENCE, PAGES, ROOT, TUTORIALS, name_of
 from markdown_tables import tables_of
 from opdiff.cli.parsers import COMMANDS, CommandParser, command_parser
 from opdiff.sample import FAULTS, write_sample
-from tutorial_files import write_tutorial_files
 
-ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+if TYPE_CHECKING:
+    from pathlib import Path
 
-_FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _EXIT = re.compile(r"#\s*exits with (\d+)")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 # Options under the names of the vendor's documents, and pages that have them.
 _VENDOR_OPTION = re.compile(r" -(?:fr?|cfr?|qfr|tp|gp|out|alg|op|ml|d) |--data_mode|--(?:target|golden|output)_path")
-_VENDOR_PAGES = {"CHANGELOG.md", "compat-path.md", "demo.md", "differences.md", "msprobe.md", "tutorial.md"}
+_VENDOR_PAGES = {"CHANGELOG.md", "compat-path.md", "differences.md", "msprobe.md"}
 # Syntax that needs a shell.
 _SHELL = set("|<>;&$*?~`")
-
-
-def name_of(page: Path) -> str:
-    return str(page.relative_to(ROOT))
 
 
 def commands_of(page: Path) -> list[tuple[str, int]]:
     """Return the commands of a page and their exit codes; a backslash at the end continues a line."""
     found = []
-    for language, block in _FENCE.findall(page.read_text()):
+    for language, block in FENCE.findall(page.read_text()):
         if language != "console":
             continue
         lines = block.replace("\\\n", " ").splitlines()
@@ -54,7 +49,7 @@ def commands_of(page: Path) -> list[tuple[str, int]]:
 
 def prose_of(page: Path) -> str:
     """Return a page without its code."""
-    return _FENCE.sub("", page.read_text())
+    return FENCE.sub("", page.read_text())
 
 
 def anchors_of(page: Path) -> set[str]:
@@ -71,7 +66,6 @@ def parsers() -> dict[str, CommandParser]:
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs")
     write_sample(str(folder / "opdiff-demo"))
-    write_tutorial_files(folder)
     return folder
 
 
@@ -90,7 +84,9 @@ def run_shell(command: str, folder: Path) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands_of(page)], ids=name_of)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if commands_of(page) and page not in TUTORIALS.values()], ids=name_of
+)
 def test_commands_run(
     page: Path,
     sample: Path,
@@ -98,8 +94,9 @@ def test_commands_run(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In order, in a folder with the sample."""
-    shutil.copytree(sample, tmp_path, dirs_exist_ok=True)
+    """In order, in a folder with the sample; in an empty one if the page begins with writing a sample."""
+    if not commands_of(page)[0][0].startswith("opdiff demo"):
+        shutil.copytree(sample, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     for command, code in commands_of(page):
         if _SHELL & set(command):
@@ -108,16 +105,6 @@ def test_commands_run(
             done = run(capsys, *shlex.split(command)[1:])
             outcome = done.code, done.err
         assert outcome[0] == code, f"{command}\n{outcome[1]}"
-
-
-def test_the_tutorial_has_the_same_code_in_both_languages() -> None:
-    """Commands are run in the English one, where they have the prompt."""
-    english, chinese = (ROOT / "docs" / name for name in ("tutorial.md", "zh/tutorial.md"))
-    code = [
-        [block.replace("$ opdiff", "opdiff") for _, block in _FENCE.findall(page.read_text())]
-        for page in (english, chinese)
-    ]
-    assert code[0] == code[1]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -157,7 +144,7 @@ def test_the_readme_shows_the_result_of_the_sample(
     sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As it is without ONNX Runtime, which `make demo` does not install."""
-    (shown,) = (block for language, block in _FENCE.findall((ROOT / "README.md").read_text()) if language == "text")
+    (shown,) = (block for language, block in FENCE.findall((ROOT / "README.md").read_text()) if language == "text")
     sides = [sample / "opdiff-demo" / side for side in ("npu", "golden")]
     rules = sample / "opdiff-demo" / "rules" / "network.json"
     done = run(capsys, "compare", *sides, "--rules", rules, "--replay", "none", "-o", tmp_path)
@@ -176,7 +163,7 @@ def test_examples_have_the_long_names_of_options(page: Path) -> None:
     """The vendor's have a page of their own."""
     if page.name in _VENDOR_PAGES:
         return
-    lines = [line for _, block in _FENCE.findall(page.read_text()) for line in block.splitlines()]
+    lines = [line for _, block in FENCE.findall(page.read_text()) for line in block.splitlines()]
     commands = [*lines, *re.findall(r"`([^`\n]*)`", prose_of(page))]
     assert [line for line in commands if "opdiff " in line and _VENDOR_OPTION.search(line)] == []
 

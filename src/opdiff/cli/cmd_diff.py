@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
             print(printable(said("report.report_file", path=args.html)))
     losses = changes.losses() if args.fail_on else {}
     if losses:
-        listed = ", ".join(f"{worded(description)}: {count}" for description, count in losses.items())
+        listed = ", ".join(_labelled(description, count) for description, count in losses.items())
         print(f"opdiff: {said('cli.diff_gate', losses=listed)}", file=sys.stderr)
     return ExitCode.GATE if losses else ExitCode.OK
 
@@ -85,16 +85,20 @@ def _lines(changes: Changes) -> Iterator[SummaryLine]:
     for name, environment, limits in zip(("old", "new"), (changes.old, changes.new), changes.limits, strict=True):
         if environment != Environment():
             run = {"version": environment.opdiff, "kernel": environment.kernel, "time": environment.time}
-            yield SummaryLine(f"{worded(name)}: {said('cli.run_of', **run)}")
-        yield from (SummaryLine(f"{worded(name)}: {in_language(note)}") for note in changed_limits(limits))
+            yield SummaryLine(_labelled(name, said("cli.run_of", **run)))
+        yield from (SummaryLine(_labelled(name, in_language(note))) for note in changed_limits(limits))
     yield from (SummaryLine(in_language(fault)) for fault in changes.faults)
     for kind in ChangeKind:
         found = changes.of(kind)
-        yield SummaryLine(f"{worded(kind)}: {len(found)}", tones.get(kind, Tone.PLAIN))
+        yield SummaryLine(_labelled(kind, len(found)), tones.get(kind, Tone.PLAIN))
         yield from (SummaryLine(f"  {_line(change)}") for change in found[:_MAX_CHANGES])
         if len(found) > _MAX_CHANGES:
             yield SummaryLine(f" {said('core.and_more', count=len(found) - _MAX_CHANGES)}")
     yield SummaryLine(said("cli.as_before", count=changes.same, others=changes.other_numbers))
+
+
+def _labelled(name: str, value: str | int) -> str:
+    return said("cli.labelled", name=worded(name), value=value)
 
 
 def _line(change: Change) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, is_on_host, require_paths
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.language import in_language, said
+from opdiff.cli.language import in_language, language, said
 from opdiff.cli.model_options import add_replayed_model, given_shapes
 from opdiff.cli.terminal import Progress, table, write_json
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.formatting import printable
 from opdiff.core.judgement import changed_limits
-from opdiff.core.reasons import because
+from opdiff.core.reasons import because, render_all
 from opdiff.core.remote.urls import host_url
 
 if TYPE_CHECKING:
@@ -209,13 +209,17 @@ def _print(replays: Sequence[Replay]) -> None:
     """Print a table of the operators that are not innocent, and a summary; all operators if they are few."""
     from opdiff.core.replay import ReplayVerdict
 
-    by_verdict = {verdict: [item for item in replays if item.verdict is verdict] for verdict in ReplayVerdict}
+    verdicts = [item.verdict for item in replays]
     shown = [item for item in replays if item.verdict is not ReplayVerdict.INNOCENT or len(replays) <= _MAX_ALL_SHOWN]
     if shown:
         titles = [_word(name) for name in _COLUMNS]
         table("", titles, [_cells(item) for item in shown], right=titles[3:5])
-    verdicts = ", ".join(f"{len(items)} {_word(verdict)}" for verdict, items in by_verdict.items())
-    print(printable(said("report.replay_summary", count=len(replays), verdicts=verdicts)))
+    counts = {
+        "innocent": verdicts.count(ReplayVerdict.INNOCENT),
+        "guilty": verdicts.count(ReplayVerdict.GUILTY),
+        "unknown": verdicts.count(ReplayVerdict.NOT_REPLAYABLE),
+    }
+    print(said("report.replay_summary", count=len(replays), **counts))
 
 
 def _word(name: str) -> str:
@@ -223,7 +227,7 @@ def _word(name: str) -> str:
 
 
 def _cells(item: Replay) -> tuple[str, ...]:
-    remark = "; ".join(map(in_language, _remarks_of(item)))
+    remark = render_all(_remarks_of(item), language())
     error, allowed = (f"{item.outputs[0].error:.2e}", f"{item.outputs[0].limit:.2e}") if item.outputs else ("", "")
     name = item.operator if item.unit is None else f"{item.operator} ({item.unit})"
     return name, item.op_type, _word(item.verdict), error, allowed, remark

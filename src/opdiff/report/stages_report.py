@@ -88,7 +88,7 @@ def _shown_outputs(step: Step, language: Language) -> str:
     outputs = step.comparison.judgement.outputs if step.comparison else None
     if outputs is None or outputs.error is None:
         return "-"
-    return f"{outputs.error:.3g} {render(Reason(f'stages.agreement_{outputs.agreement}'), language)}"
+    return f"{outputs.error:.3g}{render(Reason(f'stages.agreement_{outputs.agreement}'), language)}"
 
 
 def _shown_coverage(step: Step) -> str:

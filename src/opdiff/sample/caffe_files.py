@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opdiff.core import wire
+from opdiff.sample import ops
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.tensor import Shape
-    from opdiff.sample.graph import Port
+    from opdiff.sample.graph import GoldenOp, Kernel, Port
 
+_TYPES: dict[Kernel, tuple[str, str]] = {
+    ops.relu: ("ReLU", ""),
+    ops.add: ("Eltwise", ""),
+    ops.max_pool: ("Pooling", "pooling_param { pool: MAX kernel_size: 3 stride: 1 pad: 1 }"),
+    ops.average_all: ("Pooling", "pooling_param { pool: AVE global_pooling: true }"),
+    ops.flatten: ("Flatten", ""),
+    ops.softmax: ("Softmax", ""),
+}
 # Fields of a caffemodel.
 _NET_LAYER = 100
 _LAYER_NAME, _LAYER_TYPE, _LAYER_BLOB = 1, 2, 7
@@ -36,6 +45,19 @@ class CaffeLayer:
     inputs: tuple[Port, ...]
     parameters: str = ""
     blobs: tuple[AnyArray, ...] = ()
+
+
+def layer_of(op: GoldenOp) -> CaffeLayer:
+    """Return the layer that computes an operator."""
+    if op.function in _TYPES:
+        return CaffeLayer(op.name, _TYPES[op.function][0], op.inputs, _TYPES[op.function][1])
+    weight, bias = op.parameters["weight"], op.parameters["bias"]
+    if op.function is ops.dense:
+        parameters = f"inner_product_param {{ num_output: {len(bias)} }}"
+        return CaffeLayer(op.name, "InnerProduct", op.inputs, parameters, (weight.T, bias))
+    size = weight.shape[2]
+    parameters = f"convolution_param {{ num_output: {len(bias)} kernel_size: {size} pad: {size // 2} }}"
+    return CaffeLayer(op.name, "Convolution", op.inputs, parameters, (weight, bias))
 
 
 def encode_prototxt(layers: Iterable[CaffeLayer], image_name: str, image_shape: Shape) -> bytes:

@@ -53,9 +53,9 @@ def run_device(network: SampleNetwork) -> DeviceRun:
     """Run all operators; round their outputs to the element types of the device."""
     image = Port(network.image_name)
     values = device_values(network)
-    stored = {image: Output(dtypes.FLOAT32, "NCHW")}
+    stored = {image: Output(dtypes.FLOAT32, network.axes)}
     stored |= {port: output for op in network.device for port, output in zip(op.ports, op.outputs, strict=True)}
-    features = {port: encode_tensor(values[port], output.dtype, output.layout) for port, output in stored.items()}
+    features = {port: _encode(values[port], output, network.axes) for port, output in stored.items()}
     weights = {
         const.name: encode_tensor(const.array, const.dtype, const.layout, groups=const.groups)
         for op in network.device
@@ -63,6 +63,14 @@ def run_device(network: SampleNetwork) -> DeviceRun:
     }
     overflowed = tuple(op.name for op in network.device if any(np.isinf(values[port]).any() for port in op.ports))
     return _with_addresses(network, DeviceRun(features, weights, overflowed))
+
+
+def _encode(array: AnyArray, output: Output, axes: str) -> EncodedTensor:
+    """Encode a tensor; the origin shape of an image has the axis order of the original model."""
+    tensor = encode_tensor(array, output.dtype, output.layout)
+    if array.ndim != len(axes):
+        return tensor
+    return replace(tensor, origin_shape=tuple(array.shape["NCHW".index(label)] for label in axes))
 
 
 def device_values(network: SampleNetwork) -> dict[Port, AnyArray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,6 +37,16 @@ class GoldenOp:
     name: str
     inputs: tuple[Port, ...]
     kernel: Kernel
+
+    @property
+    def function(self) -> Kernel:
+        """The kernel without its parameters."""
+        return self.kernel.func if isinstance(self.kernel, partial) else self.kernel
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Weights and other parameters of the kernel."""
+        return self.kernel.keywords if isinstance(self.kernel, partial) else {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +108,7 @@ class SampleNetwork:
 
     Attributes:
         device_image: input of the device, where it differs from `image`.
+        axes: axis order of images in the original model. Arrays are in the order NCHW all the same.
     """
 
     image: AnyArray
@@ -105,3 +117,4 @@ class SampleNetwork:
     device: tuple[DeviceOp, ...]
     results: tuple[Port, ...]
     device_image: AnyArray | None = None
+    axes: str = "NCHW"

@@ -103,8 +103,9 @@ class Conv:
 class NetworkBuilder:
     """Both forms of a network under construction."""
 
-    def __init__(self, seed: int, dtype: DType = dtypes.FLOAT16) -> None:
+    def __init__(self, seed: int, dtype: DType = dtypes.FLOAT16, axes: str = "NCHW") -> None:
         self.dtype = dtype
+        self.axes = axes
         self.golden: list[GoldenOp] = []
         self.device: list[DeviceOp] = []
         self._random = np.random.default_rng(seed)
@@ -135,7 +136,7 @@ class NetworkBuilder:
             originals=originals,
             graph_pass=_FOLD_NORM if spec.norm else "",
             buffer_pass=fuse if spec.activation else "",
-            attributes=_window(spec),
+            attributes=_window(spec, self.axes),
         )
         return self._emit(op, x.golden, (spec.channels,))[0]
 
@@ -245,14 +246,14 @@ class NetworkBuilder:
         return weight, factor, self._random.normal(0, 0.1, spec.channels)
 
 
-def _window(spec: Conv) -> Attributes:
+def _window(spec: Conv, axes: str) -> Attributes:
     """Return the parameters of a convolution that keeps the image size, apart from the stride."""
     return {
-        "strides": (1, 1, spec.stride, spec.stride),
+        "strides": tuple(spec.stride if label in "HW" else 1 for label in axes),
         "pads": (spec.size // 2,) * 4,
         "dilations": (1, 1, 1, 1),
         "groups": spec.groups,
-        "data_format": "NCHW",
+        "data_format": axes,
     }
 
 

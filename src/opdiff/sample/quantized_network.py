@@ -18,7 +18,7 @@ import numpy as np
 
 from opdiff.core import dtypes
 from opdiff.sample import ops
-from opdiff.sample.caffe_files import CaffeLayer
+from opdiff.sample.caffe_files import CaffeLayer, layer_of
 from opdiff.sample.device import rounded
 from opdiff.sample.graph import Const, DeviceOp, GoldenOp, Output, Port
 
@@ -64,7 +64,6 @@ class ChainForms:
 
     Attributes:
         image: the input.
-        layers: the original model.
         original: operators of the original model.
         quantized: operators of the fake-quantized model.
         quant_rules: the quantization file.
@@ -73,7 +72,6 @@ class ChainForms:
     """
 
     image: AnyArray
-    layers: list[CaffeLayer] = field(default_factory=list)
     original: list[GoldenOp] = field(default_factory=list)
     quantized: list[GoldenOp] = field(default_factory=list)
     quant_rules: list[QuantOp] = field(default_factory=list)
@@ -117,8 +115,7 @@ class _Builder:
     def conv(self, x: _Wire, name: str, channels: int) -> _Wire:
         """Add a convolution in float16 with its activation."""
         weight, bias = self._conv_weights(x.width, channels)
-        layer = _conv_layer(name, x.original, weight, bias)
-        self._add_unchanged(layer, partial(ops.conv, weight=weight, bias=bias))
+        self._add_unchanged(GoldenOp(name, (x.original,), partial(ops.conv, weight=weight, bias=bias)))
         consts = (_const(f"{name}_weight", weight, "FRACTAL_Z"), _const(f"{name}_bias", bias, "ND"))
         return self._add_relu(_device_op((name,), "Conv2D", (x.fusion_off,), ops.conv, consts=consts), (x,), channels)
 
@@ -126,8 +123,8 @@ class _Builder:
         """Add an 8-bit convolution with its activation; fusion joins convolution, dequantization and activation."""
         weight, bias = self._conv_weights(x.width, x.width)
         relu, quant, dequant = f"{name}_relu", f"{name}_quant_layer", f"{name}_dequant_layer"
-        self._add_original(_conv_layer(name, x.original, weight, bias), partial(ops.conv, weight=weight, bias=bias))
-        self._add_original(CaffeLayer(relu, "ReLU", (Port(name),)), ops.relu)
+        self._add_original(GoldenOp(name, (x.original,), partial(ops.conv, weight=weight, bias=bias)))
+        self._add_original(GoldenOp(relu, (Port(name),), ops.relu))
         largest = float(np.abs(self._values[x.original]).max()) * self._scale_factors.get(name, 1.0)
         scale = np.float32(_INT8_STEPS / largest)
         step = 1 / float(scale)
@@ -138,8 +135,8 @@ class _Builder:
         fake: AnyArray = _single(whole * steps.reshape(-1, 1, 1, 1))
         layer = CaffeLayer(quant, "Quant", (x.original,), f'quant_param {{ scale: {scale} offset: "\\000" }}')
         self._add_quantized(QuantOp(layer, (name,)), partial(ops.fake_quantize, scale=step))
-        layer = _conv_layer(name, Port(quant), fake, bias)
-        self._add_quantized(QuantOp(layer, (name,)), partial(ops.conv, weight=fake, bias=bias))
+        conv = GoldenOp(name, (Port(quant),), partial(ops.conv, weight=fake, bias=bias))
+        self._add_quantized(QuantOp(layer_of(conv), (name,)), conv.kernel)
         zeros = np.zeros_like(steps)
         blobs = (step * steps, zeros, zeros)  # nothing is shifted, so that the layer copies
         layer = CaffeLayer(dequant, "DeQuant", (Port(name),), "dequant_param { channel_wise: true }", blobs)
@@ -159,18 +156,17 @@ class _Builder:
 
     def add(self, x: _Wire, y: _Wire, name: str) -> _Wire:
         """Add a sum with its activation."""
-        self._add_unchanged(CaffeLayer(name, "Eltwise", (x.original, y.original)), ops.add)
+        self._add_unchanged(GoldenOp(name, (x.original, y.original), ops.add))
         return self._add_relu(_device_op((name,), "Add", (x.fusion_off, y.fusion_off), ops.add), (x, y), x.width)
 
     def pool(self, x: _Wire, name: str) -> _Wire:
         """Add a pooling."""
-        parameters = "pooling_param { pool: MAX kernel_size: 3 stride: 1 pad: 1 }"
-        self._add_unchanged(CaffeLayer(name, "Pooling", (x.original,), parameters), ops.max_pool)
+        self._add_unchanged(GoldenOp(name, (x.original,), ops.max_pool))
         return self._add_alone(_device_op((name,), "MaxPoolV3", (x.fusion_off,), ops.max_pool), x, x.width)
 
     def flatten(self, x: _Wire, name: str) -> _Wire:
         """Add one row for each image."""
-        self._add_unchanged(CaffeLayer(name, "Flatten", (x.original,)), ops.flatten)
+        self._add_unchanged(GoldenOp(name, (x.original,), ops.flatten))
         op = _device_op((name,), "Flatten", (x.fusion_off,), ops.flatten, _MATRIX)
         return self._add_alone(op, x, x.width * _SIDE * _SIDE)
 
@@ -178,9 +174,7 @@ class _Builder:
         """Add a fully connected layer in float16."""
         weight = _single(self._random.normal(0, sqrt(2 / x.width), (x.width, columns)))
         bias = _single(self._random.normal(0, 0.1, columns))
-        parameters = f"inner_product_param {{ num_output: {columns} }}"
-        layer = CaffeLayer(name, "InnerProduct", (x.original,), parameters, (weight.T, bias))
-        self._add_unchanged(layer, partial(ops.dense, weight=weight, bias=bias))
+        self._add_unchanged(GoldenOp(name, (x.original,), partial(ops.dense, weight=weight, bias=bias)))
         consts = (_const(f"{name}_weight", weight, "ND"), _const(f"{name}_bias", bias, "ND"))
         op = _device_op((name,), "MatMulV2", (x.fusion_off,), ops.dense, _MATRIX, consts)
         return self._add_alone(op, x, columns)
@@ -194,22 +188,21 @@ class _Builder:
     def _add_relu(self, op: DeviceOp, inputs: tuple[_Wire, ...], width: int) -> _Wire:
         """Add an operator of the device with its activation, which fusion joins."""
         relu = f"{op.name}_relu"
-        self._add_unchanged(CaffeLayer(relu, "ReLU", (Port(op.name),)), ops.relu)
+        self._add_unchanged(GoldenOp(relu, (Port(op.name),), ops.relu))
         self.forms.fusion_off += [op, _device_op((relu,), "Relu", (Port(op.name),), ops.relu)]
         kernel, ports = partial(op.kernel, activation=ops.relu), tuple(wire.fusion_on for wire in inputs)
         fused = _device_op((op.name, relu), op.type, ports, kernel, consts=op.consts)
         self.forms.fusion_on.append(fused)
         return _Wire(Port(relu), Port(relu), Port(fused.name), width)
 
-    def _add_unchanged(self, layer: CaffeLayer, kernel: Kernel) -> None:
+    def _add_unchanged(self, op: GoldenOp) -> None:
         """Add an operator that quantization does not change."""
-        self._add_original(layer, kernel)
-        self._add_quantized(QuantOp(layer, (layer.name,), Port(layer.name)), kernel)
+        self._add_original(op)
+        self._add_quantized(QuantOp(layer_of(op), (op.name,), Port(op.name)), op.kernel)
 
-    def _add_original(self, layer: CaffeLayer, kernel: Kernel) -> None:
-        self.forms.layers.append(layer)
-        self.forms.original.append(GoldenOp(layer.name, layer.inputs, kernel))
-        self._values[Port(layer.name)] = kernel(*(self._values[port] for port in layer.inputs))
+    def _add_original(self, op: GoldenOp) -> None:
+        self.forms.original.append(op)
+        self._values[Port(op.name)] = op.kernel(*(self._values[port] for port in op.inputs))
 
     def _add_quantized(self, op: QuantOp, kernel: Kernel) -> None:
         self.forms.quant_rules.append(op)
@@ -223,11 +216,6 @@ class _Builder:
 def _single(array: AnyArray) -> AnyArray:
     """Return the nearest numbers in single precision, which files have; as float64 for the kernels."""
     return array.astype(np.float32).astype(np.float64)
-
-
-def _conv_layer(name: str, source: Port, weight: AnyArray, bias: AnyArray) -> CaffeLayer:
-    parameters = f"convolution_param {{ num_output: {len(weight)} kernel_size: 3 pad: 1 }}"
-    return CaffeLayer(name, "Convolution", (source,), parameters, (weight, bias))
 
 
 def _device_op(

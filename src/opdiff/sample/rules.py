@@ -25,6 +25,7 @@ _TYPE_NAMES: dict[dtypes.DType | int, str] = {
     dtypes.BFLOAT16: "DT_BF16",
     dtypes.INT8: "DT_INT8",
 }
+_WEIGHT_AXES = "NCHW"
 
 
 def rule_json(network: SampleNetwork, run: DeviceRun) -> Json:
@@ -39,13 +40,15 @@ def rule_json(network: SampleNetwork, run: DeviceRun) -> Json:
 
 def _iter_ops(network: SampleNetwork, run: DeviceRun) -> Iterator[Json]:
     image = Port(network.image_name)
-    origin = Output(dtypes.FLOAT32, "NCHW", image)
-    yield _op(image.op, "Data", originals=(image.op,), outputs=[_output(run.features[image], origin)])
+    origin = Output(dtypes.FLOAT32, network.axes, image)
+    yield _op(image.op, "Data", originals=(image.op,), outputs=[_output(run.features[image], origin, network.axes)])
     for op in network.device:
         yield from (_const(const, run) for const in op.consts)
-        yield _device_op(op, run)
-    inputs = [str(port) for port in network.results]
-    yield _op("Node_Output", "NetOutput") | {"input": inputs}
+        yield _device_op(op, run, network.axes)
+    yield _op("Node_Output", "NetOutput") | {
+        "input": [str(port) for port in network.results],
+        "input_desc": [_tensor(run.features[port], []) for port in network.results],
+    }
 
 
 def _const(const: Const, run: DeviceRun) -> Json:
@@ -53,16 +56,16 @@ def _const(const: Const, run: DeviceRun) -> Json:
     return _op(const.name, "Const", outputs=[_output(run.weights[const.name], output)])
 
 
-def _device_op(op: DeviceOp, run: DeviceRun) -> Json:
-    outputs = [_output(run.features[port], output) for port, output in zip(op.ports, op.outputs, strict=True)]
+def _device_op(op: DeviceOp, run: DeviceRun, axes: str) -> Json:
+    outputs = [_output(run.features[port], output, axes) for port, output in zip(op.ports, op.outputs, strict=True)]
     inputs = [*op.inputs, *(Port(const.name) for const in op.consts)]
     attrs = [*_fusion_attrs(op), *(attr(key, _value(value)) for key, value in op.attributes.items())]
     described = _op(op.name, op.type, op.originals, outputs, attrs)
-    tensors = [*(run.features[port] for port in op.inputs), *(run.weights[const.name] for const in op.consts)]
-    return described | {
-        "input": [str(port) for port in inputs],
-        "input_desc": [_tensor(tensor, _shape_attrs(tensor)) for tensor in tensors],
-    }
+    features = [run.features[port] for port in op.inputs]
+    weights = [run.weights[const.name] for const in op.consts]
+    tensors = [_tensor(tensor, _shape_attrs(tensor, axes)) for tensor in features]
+    tensors += [_tensor(tensor, _shape_attrs(tensor, _WEIGHT_AXES)) for tensor in weights]
+    return described | {"input": [str(port) for port in inputs], "input_desc": tensors}
 
 
 def _op(
@@ -89,9 +92,9 @@ def _fusion_attrs(op: DeviceOp) -> list[Json]:
     return attrs
 
 
-def _output(tensor: EncodedTensor, output: Output) -> Json:
-    origin = origin_attrs(output.origin, _origin_layout(tensor.origin_shape)) if output.origin else []
-    return _tensor(tensor, [*origin, *_shape_attrs(tensor)])
+def _output(tensor: EncodedTensor, output: Output, axes: str = _WEIGHT_AXES) -> Json:
+    origin = origin_attrs(output.origin, _origin_layout(tensor.origin_shape, axes)) if output.origin else []
+    return _tensor(tensor, [*origin, *_shape_attrs(tensor, axes)])
 
 
 def _tensor(tensor: EncodedTensor, attrs: list[Json]) -> Json:
@@ -112,13 +115,13 @@ def origin_attrs(origin: Port, layout: str) -> list[Json]:
     ]
 
 
-def _shape_attrs(tensor: EncodedTensor) -> list[Json]:
+def _shape_attrs(tensor: EncodedTensor, axes: str) -> list[Json]:
     shape = {"list": {"i": list(tensor.origin_shape), "val_type": 2}}
-    return [attr("origin_format", {"s": _origin_layout(tensor.origin_shape)}), attr("origin_shape", shape)]
+    return [attr("origin_format", {"s": _origin_layout(tensor.origin_shape, axes)}), attr("origin_shape", shape)]
 
 
-def _origin_layout(shape: Shape) -> str:
-    return "NCHW" if len(shape) == 4 else "ND"
+def _origin_layout(shape: Shape, axes: str) -> str:
+    return axes if len(shape) == len(axes) else "ND"
 
 
 def _strings(values: tuple[str, ...]) -> Json:

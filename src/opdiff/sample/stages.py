@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.reasons import Reason, because
-from opdiff.sample.caffe_files import encode_caffemodel, encode_prototxt
+from opdiff.sample.caffe_files import encode_caffemodel, encode_prototxt, layer_of
 from opdiff.sample.directory import encode_json, golden_files, target_files, write_files
 from opdiff.sample.faults import corrupt_output, require_known, swap_height_and_width
 from opdiff.sample.golden import npy_file
@@ -110,7 +110,7 @@ def make_stages(faults: Collection[str]) -> dict[str, bytes]:
         **_device_files(forms, on, _FUSION_ON, _ON_RULES),
         **_device_files(forms, following, _NEXT, _ON_RULES),
         _QUANT_RULES: encode_json(_quant_json(forms.quant_rules)),
-        **_caffe_files(forms, forms.layers, "net.prototxt", "net.caffemodel"),
+        **_caffe_files(forms, list(map(layer_of, forms.original)), "net.prototxt", "net.caffemodel"),
         **_caffe_files(
             forms,
             [op.layer for op in forms.quant_rules],

@@ -110,7 +110,7 @@ def test_a_fault_is_proved_in_its_unit_only(case: GraphCase) -> None:
     assert (found.operator, found.kind, found.is_proved) == ("Mul", "scale", True)
     assert found.units == found.proved_units == (Unit(1, 1, None),)
     texts = [str(reason) for reason in found.evidence]
-    assert texts[0].startswith("the result is multiplied by 1.5: with this, the error falls from 0.5 to ")
+    assert texts[0].startswith("the result is multiplied by 1.5; correcting for it reduces the error from 0.5 to ")
     assert texts[2] == "proved in rank 1, token 1 (1 of 1 unit with this error)"
     answer = (case.root / "answer.json").read_text()
     assert '"proved":true' in answer

@@ -47,7 +47,7 @@ def test_a_guilty_suspect_is_proved_with_its_cause(device: DeviceRun) -> None:
     assert [reason.code for reason in finding.evidence[:2]] == ["replay.cause", "judge.proved"]
     advice = " ".join(map(str, judgement.advice))
     assert "c2a1r2 (Conv2D) is proved to be at fault: " in advice
-    assert "a1 (Add) is left out: the operand t4 is missing: with this, the error falls from" in advice
+    assert "a1 (Add) is left out: the operand t4 is missing; correcting for it reduces the error from" in advice
 
 
 def test_without_replay_nothing_is_proved(device: DeviceRun) -> None:

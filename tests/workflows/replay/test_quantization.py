@@ -169,7 +169,9 @@ def test_unknown_forms_of_scales_are_not_replayable(tmp_path: Path, case: Case, 
 def test_unequal_elements_are_named_as_such(tmp_path: Path) -> None:
     found = replay_case(tmp_path, QUANT, [quantized(VALUES + 7)])
     assert found.cause is not None
-    sentence = "the zero point is off by 7: with this, the share of wrong elements falls from 100.000% to 0.000%"
+    sentence = (
+        "the zero point is off by 7; correcting for it reduces the share of wrong elements from 100.000% to 0.000%"
+    )
     assert str(found.cause.evidence) == sentence
 
 

@@ -21,9 +21,9 @@ from msgspec.structs import replace
 from opdiff.core.atomic_file import name_in_errors, open_atomic
 from opdiff.core.errors import InputError
 from opdiff.core.formatting import size
+from opdiff.core.onnx_encoder import node
 from opdiff.core.reasons import because
 from opdiff.workflows.convert.byte_copy import npy_header
-from opdiff.workflows.golden.onnx_encoder import node
 from opdiff.workflows.golden.runtime import BoundOutput
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from opdiff.core import onnx_encoder as onnx
 from opdiff.core import wire
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import iter_fields
-from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.golden.computing import compute
 from opdiff.workflows.golden.model_inputs import free_dimensions
 from opdiff.workflows.golden.onnx_model import name_operators, read_onnx

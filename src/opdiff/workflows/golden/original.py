@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from opdiff.core import wire
 from opdiff.core.errors import UsageError
+from opdiff.core.onnx_encoder import graph_output
 from opdiff.core.reasons import because
-from opdiff.workflows.golden.onnx_encoder import graph_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

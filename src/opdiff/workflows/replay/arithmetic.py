@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core import dtypes
+from opdiff.core import onnx_encoder as onnx
 from opdiff.core.replay import Arithmetic
-from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.replay.attributes import read_attributes
 from opdiff.workflows.replay.encoded_model import added_node
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from opdiff.core import onnx_encoder as onnx
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import iter_fields
-from opdiff.workflows.golden import onnx_encoder as onnx
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from opdiff.core.onnx_encoder import Attribute
     from opdiff.read.protowire import Range, RawField
-    from opdiff.workflows.golden.onnx_encoder import Attribute
     from opdiff.workflows.replay.encoded_model import EncodedModel, EncodedNode
 
 _NAME, _FLOAT, _INTEGER, _STRING, _INTEGERS = 1, 2, 3, 4, 8

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core import onnx_encoder as onnx
 from opdiff.core import wire
 from opdiff.core.errors import DumpError, InputError
 from opdiff.core.reasons import Reason, because
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
-from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.golden.onnx_model import name_operators, parse_onnx
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
+    from opdiff.core.onnx_encoder import Attribute
     from opdiff.core.tensor import Shape
-    from opdiff.workflows.golden.onnx_encoder import Attribute
     from opdiff.workflows.golden.onnx_model import ModelBytes, OnnxGraph
     from opdiff.workflows.golden.original import OriginalModel
 

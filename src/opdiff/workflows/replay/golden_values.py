@@ -45,13 +45,20 @@ class GoldenValues:
         return tuple(pair for pair in map(self._pairs.pairing, numbers) if pair is not None)
 
     def find(self, key: TensorKey, dumped: AnyArray) -> AnyArray | None:
-        """Return the golden values in the order of the dumped values; `None` if they were compared in another order."""
+        """Return the golden values in the order of the dumped values; `None` if they were compared in another order.
+
+        Images are computed with channels first, and may have been compared with channels last.
+        """
         import numpy as np
 
         number = self._numbers.get(key.in_file_form)
         values = None if number is None else self._pairs.values(number)
         if values is None or values.target.size != dumped.size:
             return None
-        if not np.array_equal(values.target.ravel(), dumped.ravel(), equal_nan=dumped.dtype.kind == "f"):
-            return None
-        return values.golden.reshape(dumped.shape)
+        sides = [(values.target, values.golden)]
+        if values.layout == "NHWC":
+            sides.append((values.target.transpose(0, 3, 1, 2), values.golden.transpose(0, 3, 1, 2)))
+        for target, golden in sides:
+            if np.array_equal(target.ravel(), dumped.ravel(), equal_nan=dumped.dtype.kind == "f"):
+                return np.ascontiguousarray(golden).reshape(dumped.shape)  # ONNX Runtime ignores strides
+        return None

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from opdiff.align import convert
 from opdiff.align.pairs import LAYOUT_BY_RANK
+from opdiff.core import onnx_encoder as onnx
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import InputError, OpdiffError
 from opdiff.core.graph import parse_input
@@ -22,7 +23,6 @@ from opdiff.core.reasons import Reason, because
 from opdiff.core.replay import Arithmetic, Replay, ReplayVerdict
 from opdiff.core.tensor import Declared, Slot, TensorKey
 from opdiff.workflows.agreement import trusted_codes
-from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.golden.onnx_model import InputSpec
 from opdiff.workflows.golden.original import OriginalModel
 from opdiff.workflows.replay.arithmetic import SubgraphEncoder
@@ -172,7 +172,7 @@ class _Prepared(Struct, frozen=True):
             UnsupportedOperatorError: it has no translation, or its attributes contradict its shapes.
             InputError: ONNX Runtime refuses the model.
         """
-        graph = OnnxBuilder()
+        graph = OnnxBuilder(self.operator.name)
         try:
             made = builder(graph, call)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:

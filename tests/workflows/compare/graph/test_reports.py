@@ -259,7 +259,7 @@ def test_changes_between_two_runs(sample: GraphSample, tmp_path: Path, capsys: C
     found = run(capsys, "diff", tmp_path / "old", tmp_path / "new", "--json").json
     assert {change["place"] for change in found["rows"]} == {"rank 0, token 1", "rank 1, token 1"}
     same = run(capsys, "diff", tmp_path / "new", tmp_path / "new")
-    assert "as before: 84, 0 of them with other numbers" in same.out
+    assert "as before: 84; values differ in 0" in same.out
 
 
 def test_different_statistics_count_as_other_numbers(case: GraphCase, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_different_statistics_count_as_other_numbers(case: GraphCase, tmp_path: 
     golden = replace(row.golden, stats=replace(row.golden.stats, mean=1.501))
     save(replace(found, rows=(replace(row, golden=golden),)), str(tmp_path / "new.json"))
     outcome = run(case.capsys, "diff", old, tmp_path / "new.json")
-    assert "as before: 1, 1 of them with other numbers" in outcome.out
+    assert "as before: 1; values differ in 1" in outcome.out
 
 
 def test_changes_between_modes_are_rejected(case: GraphCase, tmp_path: Path) -> None:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from opdiff.workflows.golden import onnx_encoder as onnx
+from opdiff.core import onnx_encoder as onnx
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from opdiff.core.codes import AnyArray
+    from opdiff.core.onnx_encoder import Attribute
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
-    from opdiff.workflows.golden.onnx_encoder import Attribute
 
 OPSET = 17
 

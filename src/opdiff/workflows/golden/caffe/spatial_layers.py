@@ -12,10 +12,10 @@ from opdiff.workflows.golden.caffe.builder import Blob, UnsupportedLayerError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from opdiff.core.onnx_encoder import Attribute
     from opdiff.core.tensor import Shape
     from opdiff.workflows.golden.caffe.builder import GraphBuilder
     from opdiff.workflows.golden.caffe.net import Layer, Parameters
-    from opdiff.workflows.golden.onnx_encoder import Attribute
 
 Pair = tuple[int, int]
 _MAX, _AVERAGE = ("MAX", "0"), ("AVE", "1")

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.onnx_encoder import FLOAT
 from opdiff.core.reasons import because
 from opdiff.workflows.golden.caffe import arithmetic_layers as arithmetic
 from opdiff.workflows.golden.caffe import quantized_layers as quantized
@@ -19,7 +20,6 @@ from opdiff.workflows.golden.caffe.builder import Blob, GraphBuilder, InvalidLay
 from opdiff.workflows.golden.caffe.net import read_net
 from opdiff.workflows.golden.computing import compute
 from opdiff.workflows.golden.model_inputs import free_dimensions
-from opdiff.workflows.golden.onnx_encoder import FLOAT
 from opdiff.workflows.golden.onnx_model import InputSpec
 from opdiff.workflows.golden.original import Omitted, Operator, OriginalModel, PreparedModel
 from opdiff.workflows.golden.runtime import Runner

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from msgspec import Struct
 
+from opdiff.core import onnx_encoder as onnx
 from opdiff.core.dtypes import Kind
-from opdiff.workflows.golden import onnx_encoder as onnx
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
+    from opdiff.core.onnx_encoder import Attribute
     from opdiff.core.tensor import Shape
-    from opdiff.workflows.golden.onnx_encoder import Attribute
 
 _T = TypeVar("_T")
 
@@ -94,10 +95,12 @@ class Call(Struct, frozen=True):
 
 
 class OnnxBuilder:
-    """Nodes and constants of an ONNX graph so far."""
+    """Nodes, named by the operator and their types, and constants of an ONNX graph so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self.parts: list[bytes] = []
+        self._operator = name
+        self._nodes: Counter[str] = Counter()
         self._count = 0
 
     def add(self, op_type: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] | None = None) -> str:
@@ -109,7 +112,10 @@ class OnnxBuilder:
     ) -> list[str]:
         """Add a node with several outputs; return their tensors."""
         outputs = [self._name() for _ in range(count)]
-        self.parts.append(onnx.node(op_type, inputs, outputs, attributes))
+        self._nodes[op_type] += 1
+        number = self._nodes[op_type]
+        name = f"{self._operator}/{op_type}" + (f"_{number}" if number > 1 else "")
+        self.parts.append(onnx.node(op_type, inputs, outputs, attributes, name=name))
         return outputs
 
     def constant(self, array: AnyArray) -> str:

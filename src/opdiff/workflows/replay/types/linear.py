@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opdiff.core.codes import AnyArray
-    from opdiff.workflows.golden.onnx_encoder import Attribute
+    from opdiff.core.onnx_encoder import Attribute
     from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder, Operand
 
 _FLOAT, _INT8, _INT32 = 1, 3, 6

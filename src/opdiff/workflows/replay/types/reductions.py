@@ -8,7 +8,7 @@ from opdiff.workflows.replay.types.call import UnsupportedOperatorError
 from opdiff.workflows.replay.types.elementwise import plain
 
 if TYPE_CHECKING:
-    from opdiff.workflows.golden.onnx_encoder import Attribute
+    from opdiff.core.onnx_encoder import Attribute
     from opdiff.workflows.replay.types.call import Builder, Call, OnnxBuilder
 
 _MAXIMUM, _MEAN = 0, 1

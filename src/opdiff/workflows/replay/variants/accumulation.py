@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from opdiff.core import onnx_encoder as onnx
 from opdiff.core.dtypes import FLOAT16, largest_finite
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
-from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.replay.arithmetic import FLOAT16_ELEMENTS
 from opdiff.workflows.replay.attributes import read_attributes
 from opdiff.workflows.replay.encoded_model import added_node

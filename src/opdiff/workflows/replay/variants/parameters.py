@@ -16,8 +16,8 @@ from opdiff.workflows.replay.variants.variant import Variant
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from opdiff.core.onnx_encoder import Attribute
     from opdiff.core.reasons import Reason
-    from opdiff.workflows.golden.onnx_encoder import Attribute
     from opdiff.workflows.replay.encoded_model import EncodedNode
     from opdiff.workflows.replay.variants.variant import Computation
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from opdiff.core import onnx_encoder as onnx
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
-from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.replay.encoded_model import added_node
 from opdiff.workflows.replay.variants.variant import Variant
 

@@ -21,13 +21,18 @@ _IR_VERSION = 8
 
 
 def node(
-    op_type: str, inputs: Iterable[str], outputs: Iterable[str], attributes: Mapping[str, Attribute] | None = None
+    op_type: str,
+    inputs: Iterable[str],
+    outputs: Iterable[str],
+    attributes: Mapping[str, Attribute] | None = None,
+    *,
+    name: str = "",
 ) -> bytes:
     """Encode a node as a field of a graph."""
-    body = b"".join(wire.block(1, name.encode()) for name in inputs)
-    body += b"".join(wire.block(2, name.encode()) for name in outputs)
-    body += wire.text(4, op_type)
-    body += b"".join(wire.block(5, attribute(name, value)) for name, value in (attributes or {}).items())
+    body = b"".join(wire.block(1, tensor.encode()) for tensor in inputs)
+    body += b"".join(wire.block(2, tensor.encode()) for tensor in outputs)
+    body += wire.text(3, name) + wire.text(4, op_type)
+    body += b"".join(wire.block(5, attribute(key, value)) for key, value in (attributes or {}).items())
     return wire.block(1, body)
 
 
@@ -52,14 +57,18 @@ def initializer(name: str, array: AnyArray) -> bytes:
 
 def graph_input(name: str, shape: Shape, element: int = FLOAT) -> bytes:
     """Encode an input as a field of a graph; `element` is the number of its element type in ONNX."""
+    return wire.block(11, _value(name, shape, element))
+
+
+def graph_output(name: str, shape: Shape | None = None) -> bytes:
+    """Encode an output as a field of a graph: of float32, or without a stated type if it has no shape."""
+    return wire.block(12, wire.text(1, name) if shape is None else _value(name, shape, FLOAT))
+
+
+def _value(name: str, shape: Shape, element: int) -> bytes:
     dims = b"".join(wire.block(1, wire.varint(1 << 3) + wire.varint(extent)) for extent in shape)
     tensor = wire.number(1, element) + wire.block(2, dims)
-    return wire.block(11, wire.text(1, name) + wire.block(2, wire.block(1, tensor)))
-
-
-def graph_output(name: str) -> bytes:
-    """Encode an output without a stated type as a field of a graph."""
-    return wire.block(12, wire.text(1, name))
+    return wire.text(1, name) + wire.block(2, wire.block(1, tensor))
 
 
 def model(parts: Sequence[bytes], opset: int) -> bytes:
