@@ -11,7 +11,7 @@ from lowered_graphs import Network
 from lowered_networks import HALF, NETWORKS, random_network
 from opdiff.core.dump import GraphKind, Unit
 from opdiff.core.pairing import Pairing
-from opdiff.pair.graph.token import pair_token
+from opdiff.pair.graph.token import GraphPairing
 from opdiff.read.filename import FxName, parse_name
 from opdiff.read.graph.token_files import read_token
 from opdiff.read.graph.tree import read_graph_tree
@@ -35,11 +35,10 @@ def pairs(root: Path, *, rank: int = 0, graph: int = 0) -> dict[str, Found]:
     """The pairs of one token, by the target's tensor."""
     target, golden = read_graph_tree(str(root / "msprobe_ge_dump")), read_graph_tree(str(root / "msprobe_fx_dump"))
     text = next(text for text in target.texts if text.rank == rank and text.is_original and text.number == graph + 1)
-    rows = pair_token(
+    rows = GraphPairing(read_graph_text(text.path)).pair(
         Unit(rank, 0, graph),
         read_token(target.ranks[rank][graph].tokens[0], GraphKind.GE),
         read_token(golden.ranks[rank][graph].tokens[0], GraphKind.FX),
-        read_graph_text(text.path),
     )
     found = [row for row in rows if isinstance(row, Pairing) and row.target.path != row.golden.path]
     return {str(row.key): Found(fx_file(row.golden.path), row.confidence) for row in found}

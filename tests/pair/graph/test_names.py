@@ -9,6 +9,7 @@ import pytest
 
 from opdiff.core.dump import GraphKind, GraphOp, TokenDump
 from opdiff.core.reasons import because
+from opdiff.pair.graph.facts import Facts
 from opdiff.pair.graph.fx import FxPairing
 from opdiff.pair.graph.names import DumpedOperator, GraphNames, ResolvedOp, token_graph
 from opdiff.read.rules.graph_text import parse_graph_text
@@ -128,7 +129,8 @@ def test_without_a_text_the_graph_is_empty() -> None:
 def test_a_token_is_released_without_the_garbage_collector() -> None:
     graph = parse_graph_text(graph_text("g", [TextNode("Add", "Add")]))
     target = TokenDump(GraphKind.GE, {"Add": GraphOp("Add", "Add", 1, "file")})
-    pairing = FxPairing(target, TokenDump(GraphKind.FX, {}), graph, GraphNames(graph))
+    golden = TokenDump(GraphKind.FX, {})
+    pairing = FxPairing(target, golden, graph, GraphNames(graph), Facts(target, golden))
     released = ref(pairing)
     gc.disable()
     try:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.reasons import because
-from opdiff.pair.graph.contents import same_numbers
 from opdiff.pair.graph.edges import fx_node
+from opdiff.pair.graph.facts import Facts
 from opdiff.pair.graph.matches import Match, Matches
 from opdiff.pair.graph.movement import are_alike
 from opdiff.pair.graph.roles import argument_of
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from opdiff.core.graph import TextOp
-    from opdiff.pair.graph.contents import FxFile, FxValue, FxValues, Stored
     from opdiff.pair.graph.edges import Edge, GraphEdges, Read
+    from opdiff.pair.graph.facts import Place, Value
 
     Argument = tuple[int, int]
     # Values that an edge may have, and for each node that reads the edge the arguments that have these values.
-    Options = dict[FxValue, list[tuple[str, frozenset[Argument]]]]
+    Options = dict[Value, list[tuple[str, frozenset[Argument]]]]
 
 _BY_ARGUMENT, _BY_CONTENT = 0.95, 0.6
 
 
-def find_matches(edges: GraphEdges, values: FxValues, dumped: Callable[[Edge], Stored | None]) -> Matches:
+def find_matches(edges: GraphEdges, facts: Facts, dumped: Callable[[Edge], Place | None]) -> Matches:
     """Return the golden values of the edges of one graph in one token; the arguments are those of `Matches`."""
-    matches = Matches(edges, values, dumped)
+    matches = Matches(edges, facts, dumped)
     matcher = _ArgumentMatcher(matches)
     while matcher.decide():
         matches.trace()
@@ -63,7 +63,7 @@ class _ArgumentMatcher:
 
     def __init__(self, known: Matches) -> None:
         """Take the known edges; their reads are those of the graph."""
-        self._values = known.values
+        self._facts = known.facts
         self._known = known
         self._reads = known.edges.reads
         self._operators = known.edges.graph.operators
@@ -104,15 +104,11 @@ class _ArgumentMatcher:
     def _possible_nodes(self, owner: TextOp) -> Iterable[str]:
         """The named node first, then earlier nodes that returned the same value, the latest first."""
         named = fx_node(owner)
-        nodes: dict[str, None] = {named: None} if self._values.arguments(named) else {}
+        nodes: dict[str, None] = {named: None} if self._facts.arguments(named) else {}
         for index in range(len(owner.output_names)):
             value = self._known.value((owner.name, index))
-            earlier: list[str] = []
-            for file in value.outputs() if value is not None else ():
-                if file.node == named:
-                    break
-                earlier.append(file.node)
-            nodes |= dict.fromkeys(reversed(earlier))
+            if value is not None:
+                nodes |= dict.fromkeys(reversed(value.results_before(named)))
         return nodes
 
     def _taken(self, reads: Iterable[Read], node: str) -> frozenset[Argument]:
@@ -126,9 +122,7 @@ class _ArgumentMatcher:
         if value is None:
             return set().union(*self._accepted(Use(read, node)).values())
         held = [value, *(self._known.value((op.name, 0)) for op in read.chain)]
-        return {
-            (file.index, file.element) for file in self._values.arguments(node) if self._values.of_file(file) in held
-        }
+        return {(file.index, file.element) for file in self._facts.arguments(node) if self._facts.value(file) in held}
 
     # Options
 
@@ -148,10 +142,10 @@ class _ArgumentMatcher:
         best = [value for value in best if value.stored.dtype == dtype] or best
         return {value: options[value] for value in best}
 
-    def _accepted(self, use: Use) -> dict[FxValue, set[Argument]]:
+    def _accepted(self, use: Use) -> dict[Value, set[Argument]]:
         """Values that would make a read an argument of its node, and which argument."""
-        accepted: dict[FxValue, set[Argument]] = defaultdict(set)
-        files = self._values.arguments(use.node)
+        accepted: dict[Value, set[Argument]] = defaultdict(set)
+        files = self._facts.arguments(use.node)
         for file in files:
             argument = (file.index, file.element)
             for value in self._before(file, use.read) if argument not in use.taken else ():
@@ -160,16 +154,16 @@ class _ArgumentMatcher:
         role = argument_of(use.node, use.read.reader, use.read.index, Counter(file.index for file in files))
         return {value: {role} for value, found in accepted.items() if role in found} if role else accepted
 
-    def _before(self, argument: FxFile, read: Read) -> Iterator[FxValue]:
+    def _before(self, argument: Place, read: Read) -> Iterator[Value]:
         """Values that become an argument on the way of a read, the argument itself first."""
-        value = self._values.of_file(argument)
+        value = self._facts.value(argument)
         yield value
         for length in range(1, len(read.chain) + 1):
             before = self._known.moved_back(value, read.chain[:length], read.edge)
-            if before is not None and before is not value:
+            if before is not None and before != value:
                 yield before
 
-    def _fits(self, value: FxValue, edge: Edge) -> bool:
+    def _fits(self, value: Value, edge: Edge) -> bool:
         return value.has_shape(self._known.shape(edge)) and are_alike(value.stored.dtype, self._known.dtype(edge))
 
     # Decisions
@@ -191,7 +185,8 @@ class _ArgumentMatcher:
         decided = False
         for edge, found in options.items():
             dumped = self._known.dumped(edge)
-            equal = [value for value in found if dumped is not None and same_numbers(dumped, value.stored)]
+            same = Facts.have_same_numbers
+            equal = [value for value in found if dumped is not None and self._facts.ask(same, dumped, value.place)]
             if len(equal) == 1:
                 node, arguments = found[equal[0]][0]
                 reason = because("pair.fx_content", index=min(arguments)[0], name=node, candidates=len(found))

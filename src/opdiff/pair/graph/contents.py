@@ -2,33 +2,30 @@
 
 Positions are flat, row-major and logical. Small tensors are taken whole; of large tensors only samples are read, so
 that the cost does not grow with the tensor. Tensors known by their extremes alone are compared by the extremes.
-
-FX writes the inputs and outputs of every node, so one tensor is in many files: as the output of its node, as input of
-each reader, and, in another shape, of views. Files with the same numbers in the same order are one value here.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from hashlib import blake2b
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from opdiff.core.dtypes import BY_NAME, Kind
 from opdiff.core.errors import DumpError, ElementError
 from opdiff.core.source import FileRange
-from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.tensor import Shape, Tensor
 
     PositionMap = Callable[[AnyArray], AnyArray]
+    # Element type and number of elements.
+    Class = tuple[str, int]
 
 MAX_WHOLE = 4096
 """Tensors of up to so many elements are compared whole."""
@@ -59,6 +56,11 @@ class Key(Struct, frozen=True, gc=False):
         """Whether equal keys prove equal content."""
         return self.dtype != _EXTREMES and self.elements <= MAX_WHOLE
 
+    @property
+    def size(self) -> Class:
+        """Class of the tensors that may have the key."""
+        return self.dtype, self.elements
+
 
 class Stored(Struct, frozen=True, gc=False):
     """A tensor that may be read: its data, or only its extremes, or neither."""
@@ -83,6 +85,13 @@ class Stored(Struct, frozen=True, gc=False):
         """Number of elements without padding, where it is known."""
         shape = self.shape
         return None if shape is None else prod(shape)
+
+
+def class_of(stored: Stored) -> Class:
+    """Return element type and number of elements; only tensors of one class may have equal keys."""
+    if stored.tensor is None or stored.elements is None:
+        return _EXTREMES, 0
+    return _WRITTEN_AS.get(stored.dtype, stored.dtype), stored.elements
 
 
 def key_of(stored: Stored) -> Key | None:
@@ -243,121 +252,3 @@ def _positions(elements: int) -> AnyArray:
         found = np.sort(np.random.default_rng(elements).integers(0, elements, SAMPLES))
     found.flags.writeable = False
     return found
-
-
-class FxFile(NamedTuple):
-    """One file of an FX dump.
-
-    Attributes:
-        node: FX node and target.
-        slot: input or output.
-        index: number of the argument or result.
-        element: position in an argument that is a list, 0 otherwise.
-        stored: its data.
-    """
-
-    node: str
-    slot: Slot
-    index: int  # type: ignore[assignment]  # hides tuple.index
-    element: int
-    stored: Stored
-
-
-class FxValue:
-    """One tensor of the golden run; files in the order in which they were written."""
-
-    def __init__(self, files: list[FxFile]) -> None:
-        self.files = files
-
-    @cached_property
-    def can_be_graph_input(self) -> bool:
-        """Whether a graph input may have the value: it was read before any node returned it, or has no identity.
-
-        A bias of zeros has the content of every other tensor of zeros.
-        """
-        return self.files[0].slot is Slot.INPUT or is_uniform(self.stored)
-
-    @property
-    def stored(self) -> Stored:
-        """The data."""
-        return self.files[0].stored
-
-    @cached_property
-    def _shapes(self) -> set[Shape | None]:
-        return {file.stored.shape for file in self.files}
-
-    def has_shape(self, shape: Shape | None) -> bool:
-        """Return whether a file of the value has this shape; unknown extents are negative, unknown shapes fit."""
-        return shape is None or shape in self._shapes or any(_fits(known, shape) for known in self._shapes)
-
-    def outputs(self) -> Iterator[FxFile]:
-        """Files that are results of nodes."""
-        return (file for file in self.files if file.slot is Slot.OUTPUT)
-
-
-class FxValues:
-    """The values of one token, by file and by content."""
-
-    def __init__(self, files: Iterable[FxFile]) -> None:
-        """Group files, nodes in the order of execution and inputs before outputs."""
-        self._by_file: dict[tuple[str, Slot, int, int], tuple[FxValue, FxFile]] = {}
-        self._by_key: dict[Key, list[FxValue]] = defaultdict(list)
-        self._arguments: dict[str, list[FxFile]] = defaultdict(list)
-        groups: dict[Key, list[FxFile]] = defaultdict(list)
-        for file in files:
-            if file.slot is Slot.INPUT:
-                self._arguments[file.node].append(file)
-            key = key_of(file.stored)
-            if key is None:
-                self._add([file], None)
-            else:
-                groups[key].append(file)
-        for key, members in groups.items():
-            for same in _separated(key, members):
-                self._add(same, key)
-
-    def of_file(self, file: FxFile) -> FxValue:
-        """Return the value that a file holds."""
-        return self._by_file[file[:4]][0]
-
-    def find_output(self, node: str, index: int) -> tuple[FxValue, FxFile] | None:
-        """Return a result of a node, and its file; `None` if the result was not dumped."""
-        return self._by_file.get((node, Slot.OUTPUT, index, 0))
-
-    def find(self, key: Key | None) -> list[FxValue]:
-        """Return the values with this content; several if samples do not tell them apart."""
-        return self._by_key.get(key, []) if key is not None else []
-
-    def arguments(self, node: str) -> list[FxFile]:
-        """Return the arguments of a node that were written."""
-        return self._arguments.get(node, [])
-
-    def _add(self, files: list[FxFile], key: Key | None) -> None:
-        value = FxValue(files)
-        for file in files:
-            self._by_file[file[:4]] = value, file
-        if key is not None:
-            self._by_key[key].append(value)
-
-
-def _separated(key: Key, files: list[FxFile]) -> Iterable[list[FxFile]]:
-    """Files of one key, by their whole content where samples may hide a difference.
-
-    A node that updates a few elements of a large tensor has an input and an output with the same samples.
-    """
-    if key.is_whole:
-        return [files]
-    nodes = {slot: {file.node for file in files if file.slot is slot} for slot in Slot}
-    if not nodes[Slot.INPUT] & nodes[Slot.OUTPUT]:
-        return [files]
-    groups: dict[bytes | None, list[FxFile]] = defaultdict(list)
-    for file in files:
-        groups[whole_digest(file.stored)].append(file)
-    return groups.values()
-
-
-def _fits(shape: Shape | None, wanted: Shape) -> bool:
-    if shape is None:
-        return True
-    same = (new < 0 or old == new for old, new in zip(shape, wanted, strict=False))
-    return len(shape) == len(wanted) and all(same)

@@ -13,26 +13,25 @@ from msgspec import Struct
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 from opdiff.pair.graph.arguments import find_matches
-from opdiff.pair.graph.contents import FxFile, FxValues, Stored, same_numbers
 from opdiff.pair.graph.edges import CONSTANTS, FX_TENSOR, GRAPH_INPUTS
+from opdiff.pair.graph.facts import Facts, Place, places_of
 from opdiff.pair.graph.movement import moves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from opdiff.core.dump import GraphOp, SideTensor, TokenDump
     from opdiff.core.graph import TextGraph, TextOp
     from opdiff.core.reasons import Reason
     from opdiff.pair.graph.edges import Edge
-    from opdiff.pair.graph.matches import Match
+    from opdiff.pair.graph.facts import Value
     from opdiff.pair.graph.names import GraphNames, ResolvedOp
 
 
 class Partner(Struct, frozen=True, gc=False):
-    """A golden tensor, its operator, the evidence for the pair, and how sure that is."""
+    """Place of a golden tensor, the evidence for the pair, and how sure that is."""
 
-    tensor: SideTensor
-    op: GraphOp
+    place: Place
     evidence: Reason
     confidence: float
 
@@ -45,7 +44,7 @@ class _Dumped:
         self._graph = graph
         self._names = names
 
-    def find(self, edge: Edge) -> Stored | None:
+    def find(self, edge: Edge) -> Place | None:
         """Return the tensor of an edge; `None` if it was not dumped."""
         return self._tensors.get(edge)
 
@@ -55,16 +54,17 @@ class _Dumped:
         return frozenset(part.name for _, found in self._resolved for part in found.operators)
 
     @cached_property
-    def _tensors(self) -> Mapping[Edge, Stored]:
+    def _tensors(self) -> Mapping[Edge, Place]:
         """The target's tensors by edge: outputs, and inputs whose producer was not dumped."""
-        outputs: dict[Edge, Stored] = {}
-        inputs: dict[Edge, Stored] = {}
+        outputs: dict[Edge, Place] = {}
+        inputs: dict[Edge, Place] = {}
         for op, resolved in self._resolved:
-            for tensor, edge in zip(op.inputs, input_edges(op, resolved, self._graph), strict=True):
+            places = [place for place, _ in places_of(op, is_target=True)]
+            for place, edge in zip(places, input_edges(op, resolved, self._graph), strict=False):
                 if edge is not None:
-                    inputs.setdefault(edge, stored(tensor))
-            for tensor in op.outputs:
-                outputs[resolved.operators[-1].name, tensor.key.index] = stored(tensor)
+                    inputs.setdefault(edge, place)
+            for place in places[len(op.inputs) :]:
+                outputs[resolved.operators[-1].name, place.index] = place
         return inputs | outputs
 
     @cached_property
@@ -76,29 +76,30 @@ class _Dumped:
 class FxPairing:
     """The partners of the tensors of one token."""
 
-    def __init__(self, target: TokenDump, golden: TokenDump, graph: TextGraph, names: GraphNames) -> None:
+    def __init__(self, target: TokenDump, golden: TokenDump, graph: TextGraph, names: GraphNames, facts: Facts) -> None:
         """Collect the evidence for one token."""
         self._graph = graph
         self._golden = golden.operators
-        self._tensors: dict[tuple[str, Slot, int, int], SideTensor] = {}
         self._dumped = _Dumped(target, graph, names)
-        values = FxValues(self._files(golden.operators.values()))
+        self._facts = facts
         # Not a method of this object: a cycle of references would keep all tensors of the token in memory.
-        self._matches = find_matches(names.edges, values, self._dumped.find)
+        self._matches = find_matches(names.edges, facts, self._dumped.find)
 
-    def partners(self, op: GraphOp, resolved: ResolvedOp) -> list[Partner | Reason]:
-        """Return the golden tensor of each input and output of an operator, or why there is none."""
+    def partners(self, op: GraphOp, resolved: ResolvedOp) -> list[tuple[Place, Partner | Reason]]:
+        """Return the inputs and outputs of an operator, each with its golden tensor, or why there is none."""
+        places = [place for place, _ in places_of(op, is_target=True)]
         edges = input_edges(op, resolved, self._graph)
         inputs = [
             because("pair.overwritten", name=op.name)
-            if edge is not None and self._is_overwritten(op, resolved, tensor, edge)
-            else self._partner(tensor, resolved, edge)
-            for tensor, edge in zip(op.inputs, edges, strict=True)
+            if edge is not None and self._is_overwritten(place, op, resolved, edge)
+            else self._partner(place, resolved, edge)
+            for place, edge in zip(places, edges, strict=False)
         ]
         last = resolved.operators[-1].name
-        return inputs + [self._partner(tensor, resolved, (last, tensor.key.index)) for tensor in op.outputs]
+        outputs = [self._partner(place, resolved, (last, place.index)) for place in places[len(edges) :]]
+        return list(zip(places, inputs + outputs, strict=True))
 
-    def _is_overwritten(self, op: GraphOp, resolved: ResolvedOp, tensor: SideTensor, edge: Edge) -> bool:
+    def _is_overwritten(self, place: Place, op: GraphOp, resolved: ResolvedOp, edge: Edge) -> bool:
         """Return whether an operator has written its result to an input before that was dumped.
 
         Operators that update a tensor in place have an output with the name of the input.
@@ -106,37 +107,53 @@ class FxPairing:
         last = resolved.operators[-1]
         index = updated_output(last, edge)
         made = op.find_output(index) if index is not None else None
-        if made is None or stored(made).tensor is None or not same_numbers(stored(tensor), stored(made)):
+        if index is None or made is None or made.tensor is None:
             return False
-        before, after = self._matches.found.get(edge), self._matches.found.get((last.name, made.key.index))
-        if before is None or after is None or before.value is after.value:
+        same = Facts.have_same_numbers
+        if not self._facts.ask(same, place, Place(op.name, Slot.OUTPUT, index, is_target=True)):
             return False
-        return not same_numbers(stored(tensor), before.value.stored)
+        before, after = self._matches.found.get(edge), self._matches.found.get((last.name, index))
+        if before is None or after is None or before.value == after.value:
+            return False
+        return not self._facts.ask(same, place, before.value.place)
 
-    def _partner(self, tensor: SideTensor, resolved: ResolvedOp, edge: Edge | None) -> Partner | Reason:
+    def _partner(self, place: Place, resolved: ResolvedOp, edge: Edge | None) -> Partner | Reason:
         if edge is None:
             return because("pair.fewer_inputs", parts=resolved.names)
-        if tensor.key.slot is Slot.INPUT:
-            edge = self._before_folded(tensor, edge)
+        if place.slot is Slot.INPUT:
+            edge = self._before_folded(place, edge)
         match = self._matches.found.get(edge)
         if match is None:
             return self._unreadable(edge) or self._unknown(edge)
-        file = match.file or _best(match, tensor, resolved)
-        is_own_argument = file.slot is tensor.key.slot is Slot.INPUT and file.node in _own_nodes(resolved)
+        file = match.file or self._best(match.value, place, resolved)
+        is_own_argument = file.slot is place.slot is Slot.INPUT and file.owner in _own_nodes(resolved)
         if match.file is None and not is_own_argument and (unreadable := self._unreadable(edge)):
             # Another tensor with the same numbers does not stand in for it.
             return unreadable
-        golden = self._tensors[file[:4]]
-        if not _same_count(tensor, golden) and (match.file is None or tensor.key.slot is Slot.INPUT):
+        has_same_count = _same_count(self._facts.tensors[place], self._facts.tensors[file])
+        if not has_same_count and (match.file is None or place.slot is Slot.INPUT):
             return because("pair.size_differs", evidence=match.reason)
         evidence = match.reason
         if resolved.is_fused or resolved.confidence < 1:
             evidence = because("pair.matched", evidence=evidence, match=resolved.match, parts=resolved.names)
-        return Partner(golden, self._golden[file.node], evidence, min(match.confidence, resolved.confidence))
+        return Partner(file, evidence, min(match.confidence, resolved.confidence))
 
-    def _before_folded(self, tensor: SideTensor, edge: Edge) -> Edge:
+    def _best(self, value: Value, place: Place, resolved: ResolvedOp) -> Place:
+        """The file to compare with: of the same shape, of the operator's own node, a result."""
+        shape, own = self._facts.stored(place).shape, _own_nodes(resolved)
+
+        def order(file: Place) -> tuple[bool, bool, bool]:
+            is_own = file.owner in own and file.slot is place.slot
+            return self._facts.stored(file).shape == shape, is_own, file.slot is Slot.OUTPUT
+
+        # Nothing is better than a file of the operator's own node. Other files need not be read then.
+        mine = [file for node in own for file in self._facts.files_of(node) if all(order(file)[:2])]
+        same = [file for file in mine if self._facts.are_equal(file, value.place)]
+        return self._facts.first(same) if same else max(value.files, key=order)
+
+    def _before_folded(self, place: Place, edge: Edge) -> Edge:
         """The edge that a dumped input is: compilers let a reader transpose its input itself, and drop the operator."""
-        shape, found = stored(tensor).shape, edge
+        shape, found = self._facts.stored(place).shape, edge
         while shape is not None and self._matches.shape(found) not in (None, shape):
             op = self._graph.operators.get(found[0])
             if op is None or not op.inputs or not moves(op) or op.name in self._dumped.operators:
@@ -147,10 +164,12 @@ class FxPairing:
     def _unreadable(self, edge: Edge) -> Partner | None:
         """The named file, if it exists and cannot be read."""
         name = FX_TENSOR.fullmatch(self._graph.fx_name(*edge))
-        golden = self._tensors.get((name[1], Slot.OUTPUT, int(name[2]), 0)) if name else None
-        if name is None or golden is None or not golden.problem:
+        if name is None:
             return None
-        return Partner(golden, self._golden[name[1]], because("pair.fx_name", tensor=name[0]), 1.0)
+        place = Place(name[1], Slot.OUTPUT, int(name[2]))
+        golden = self._facts.tensors.get(place)
+        is_unreadable = golden is not None and golden.problem
+        return Partner(place, because("pair.fx_name", tensor=name[0]), 1.0) if is_unreadable else None
 
     def _unknown(self, edge: Edge) -> Reason:
         op = self._graph.operators.get(edge[0])
@@ -164,7 +183,7 @@ class FxPairing:
         candidates = self._matches.candidates.get(edge)
         if candidates:
             file = candidates[0].files[0]
-            nearest = f"{file.node}.{file.slot.upper()}.{file.index}"
+            nearest = f"{file.owner}.{file.slot.upper()}.{file.index}"
             return because("pair.undecided", tensor=_edge_name(edge), count=len(candidates), nearest=nearest)
         if name:
             return self._not_dumped(name)
@@ -178,27 +197,6 @@ class FxPairing:
         if parts[1] not in self._golden:
             return because("pair.no_fx_operator", name=parts[1])
         return because("pair.no_output_dumped", index=int(parts[2]), name=parts[1])
-
-    def _files(self, operators: Iterable[GraphOp]) -> Iterator[FxFile]:
-        for op in operators:
-            for tensors in (op.inputs, op.outputs):
-                elements: dict[int, int] = {}
-                for tensor in tensors:
-                    key = tensor.key
-                    element = elements.get(key.index, 0)
-                    elements[key.index] = element + 1
-                    file = FxFile(op.name, key.slot, key.index, element, stored(tensor))
-                    self._tensors[file[:4]] = tensor
-                    if not tensor.problem:
-                        yield file
-
-
-def stored(tensor: SideTensor) -> Stored:
-    """Return the data of a tensor, or its extremes where only they are known."""
-    figures = tensor.stats
-    if tensor.tensor is not None or figures is None or figures.minimum is None or figures.maximum is None:
-        return Stored(tensor.tensor)
-    return Stored(None, (figures.minimum, figures.maximum))
 
 
 def input_edges(op: GraphOp, resolved: ResolvedOp, graph: TextGraph) -> list[Edge | None]:
@@ -228,18 +226,6 @@ def updated_output(op: TextOp, edge: Edge) -> int | None:
 def _is_constant(edge: Edge, graph: TextGraph) -> bool:
     op = graph.operators.get(edge[0])
     return op is not None and op.op_type in CONSTANTS
-
-
-def _best(match: Match, tensor: SideTensor, resolved: ResolvedOp) -> FxFile:
-    """The file to compare with: of the same shape, of the operator's own node, a result."""
-    shape = stored(tensor).shape
-    own = _own_nodes(resolved)
-
-    def order(file: FxFile) -> tuple[bool, bool, bool]:
-        is_own = file.node in own and file.slot is tensor.key.slot
-        return file.stored.shape == shape, is_own, file.slot is Slot.OUTPUT
-
-    return max(match.value.files, key=order)
 
 
 def _own_nodes(resolved: ResolvedOp) -> set[str]:

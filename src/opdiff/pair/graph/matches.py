@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.reasons import because
-from opdiff.pair.graph.contents import are_different, moved_key
 from opdiff.pair.graph.edges import CONSTANTS, GRAPH_INPUTS
+from opdiff.pair.graph.facts import Facts
 from opdiff.pair.graph.movement import CAST, Path, dtype_name, dtype_of_number, holds, moved_shape, movement_of, moves
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from opdiff.core.graph import TextOp
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
-    from opdiff.pair.graph.contents import FxFile, FxValue, FxValues, Stored
     from opdiff.pair.graph.edges import Edge, GraphEdges, NamedEdge
+    from opdiff.pair.graph.facts import Place, Value
 
 _CERTAIN, _CONVERTED = 1.0, 0.95
 
@@ -26,10 +26,10 @@ _CERTAIN, _CONVERTED = 1.0, 0.95
 class Match(Struct, frozen=True):
     """Golden value of an edge with evidence and confidence; `file` is the file that the text names."""
 
-    value: FxValue
+    value: Value
     reason: Reason
     confidence: float
-    file: FxFile | None = None
+    file: Place | None = None
 
 
 class Matches:
@@ -41,27 +41,27 @@ class Matches:
         candidates: the golden values that an undecided edge may have.
     """
 
-    def __init__(self, edges: GraphEdges, values: FxValues, dumped: Callable[[Edge], Stored | None]) -> None:
+    def __init__(self, edges: GraphEdges, facts: Facts, dumped: Callable[[Edge], Place | None]) -> None:
         """Take the names of the text and follow movements from the named edges.
 
         Args:
             edges: the edges of the graph.
-            values: the golden run.
+            facts: the tensors of the token.
             dumped: returns the target's tensor of an edge; `None` if it was not dumped.
         """
         self.edges = edges
         self.graph = edges.graph
-        self.values = values
+        self.facts = facts
         self.dumped = dumped
         self.found: dict[Edge, Match] = {}
         self.refuted: set[Edge] = set()
-        self.candidates: dict[Edge, tuple[FxValue, ...]] = {}
+        self.candidates: dict[Edge, tuple[Value, ...]] = {}
         self._shapes: dict[Edge, Shape | None] = {}
         self._take_names()
         self.trace()
         self._refute_names()
 
-    def value(self, edge: Edge) -> FxValue | None:
+    def value(self, edge: Edge) -> Value | None:
         """Return the golden value of an edge."""
         match = self.found.get(edge)
         return match.value if match is not None else None
@@ -81,10 +81,13 @@ class Matches:
                 self._take_name(named)
 
     def _take_name(self, named: NamedEdge) -> None:
-        found = self.values.find_output(named.node, named.index)
+        place = self.facts.find_output(named.node, named.index)
+        if place is None:
+            return
+        value = self.facts.value(place)
         # A graph input has the name of a node without effect; any other name is a mistake of the converter.
-        if found is not None and (not named.is_graph_input or found[0].can_be_graph_input):
-            self.found[named.edge] = Match(found[0], named.reason, _CERTAIN, found[1])
+        if not named.is_graph_input or value.can_be_graph_input:
+            self.found[named.edge] = Match(value, named.reason, _CERTAIN, place)
 
     def _refute_names(self) -> None:
         """Drop names that other evidence contradicts.
@@ -106,7 +109,8 @@ class Matches:
             return False
         if path.elements(before.value.stored.elements) != after.value.stored.elements:
             return False
-        return are_different(before.value.stored, after.value.stored, path.to_input, self.dtype((op.name, 0)))
+        dtype = self.dtype((op.name, 0))
+        return self.facts.ask(Facts.are_different, before.value.place, after.value.place, path, dtype)
 
     def _is_no_graph_input(self, op: TextOp) -> bool:
         """Return whether a copy of a graph input has the name of a tensor that a node computed."""
@@ -156,14 +160,14 @@ class Matches:
         elif op.op_type == CAST and holds(self.dtype(result), self.dtype(source)):
             self.found[source] = _converted(known, op)
 
-    def moved(self, value: FxValue, chain: Iterable[TextOp], source: Edge) -> FxValue | None:
+    def moved(self, value: Value, chain: Iterable[TextOp], source: Edge) -> Value | None:
         """Return the result of moving a golden value from an edge through operators, if FX has the result."""
         dtype = value.stored.dtype
         for op in chain:
             dtype = self.dtype((op.name, 0)) or dtype if op.op_type == CAST else dtype
         return self._found_at(value, self._path(chain, source), dtype)
 
-    def moved_back(self, value: FxValue, chain: Iterable[TextOp], source: Edge) -> FxValue | None:
+    def moved_back(self, value: Value, chain: Iterable[TextOp], source: Edge) -> Value | None:
         """Return the golden value at an edge from which operators make another golden value, if FX has it."""
         path = self._path(chain, source)
         dtype = value.stored.dtype
@@ -184,14 +188,14 @@ class Matches:
             source = (op.name, 0)
         return Path(tuple(steps))
 
-    def _found_at(self, value: FxValue, path: Path | None, dtype: str) -> FxValue | None:
+    def _found_at(self, value: Value, path: Path | None, dtype: str) -> Value | None:
         """The golden value with the elements of another one, moved along a path."""
         if path is None:
             return None
         if path.keeps_order and dtype == value.stored.dtype:
             return value
-        found = self.values.find(moved_key(value.stored, path.elements(value.stored.elements), path.to_input, dtype))
-        return found[0] if len(found) == 1 else None
+        found = self.facts.ask(Facts.moved, value.place, path, dtype)
+        return self.facts.value(found[0]) if len(found) == 1 else None
 
     # Shapes and element types
 
@@ -217,12 +221,12 @@ class Matches:
     def _own_shape(self, edge: Edge) -> Shape | None:
         match, op = self.found.get(edge), self.producer(edge)
         if match is not None and match.file is not None:
-            return match.file.stored.shape
+            return self.facts.stored(match.file).shape
         return _descriptor_shape(op) if op is not None and op.op_type in GRAPH_INPUTS else None
 
     def _dumped_shape(self, edge: Edge) -> Shape | None:
         dumped = self.dumped(edge)
-        return dumped.shape if dumped is not None else None
+        return self.facts.stored(dumped).shape if dumped is not None else None
 
     def dtype(self, edge: Edge) -> str:
         """Return the element type of an edge, as the text or the target has it; empty if not known."""
@@ -231,7 +235,7 @@ class Matches:
         name = dtype_name(described[0].dtype) if described else ""
         if not name and op is not None and op.op_type == CAST and op.integer("dst_type"):
             name = dtype_of_number(op.integer("dst_type")[0])
-        return name or (dumped.dtype if dumped is not None else "")
+        return name or (self.facts.stored(dumped).dtype if dumped is not None else "")
 
 
 def _descriptor_shape(op: TextOp) -> Shape | None:
@@ -239,7 +243,7 @@ def _descriptor_shape(op: TextOp) -> Shape | None:
     return shape if shape is not None and all(extent >= 0 for extent in shape) else None
 
 
-def _moved(known: Match, value: FxValue, op: TextOp, other: Edge) -> Match:
+def _moved(known: Match, value: Value, op: TextOp, other: Edge) -> Match:
     reason = because("pair.moved", name=op.name, op_type=op.op_type, tensor=f"{other[0]}:{other[1]}")
     return Match(value, reason, known.confidence)
 

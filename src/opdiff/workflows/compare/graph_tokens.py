@@ -6,6 +6,7 @@ TokenWork ─measure_tokens─► TokenRows        the rows of all tokens, store
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -18,8 +19,8 @@ from opdiff.core.reasons import Reason, because
 from opdiff.core.remote.urls import is_remote
 from opdiff.core.row_store import EncodedRows, encode_rows, store_blocks
 from opdiff.core.tensor import Slot
-from opdiff.pair.graph.names import DumpedOperator, GraphNames
-from opdiff.pair.graph.token import pair_token
+from opdiff.pair.graph.names import DumpedOperator
+from opdiff.pair.graph.token import GraphPairing
 from opdiff.read.graph.token_files import read_token
 from opdiff.run import usable_cores
 from opdiff.workflows.compare.job import data_mode
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 _MAX_TOKENS_PER_JOB = 8
 # With this many jobs for each core, all cores end at about the same time.
 _JOBS_PER_CORE = 8
+# Graphs of a rank whose pairings are kept for the other ranks.
+_MAX_GRAPHS = 4
 # With at least this many files, processes save more time than their start takes.
 _MIN_PARALLEL_FILES = 40_000
 _SLOT_ORDER = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
@@ -148,16 +151,28 @@ def read_side(side: TokenSide) -> TokenDump:
 
 def pair_job(job: TokenJob, read: Callable[[TokenSide], TokenDump] = read_side) -> list[TokenPairs]:
     """Read and pair the tokens of a job; `read` is called for its sides in order."""
-    return list(_iter_pairs(job, read))
+    return list(_iter_pairs(job, GraphPairing(job.text), read))
 
 
-def _iter_pairs(job: TokenJob, read: Callable[[TokenSide], TokenDump] = read_side) -> Iterator[TokenPairs]:
+def pair_jobs(jobs: Iterable[TokenJob]) -> Iterator[list[TokenPairs]]:
+    """Read and pair the tokens of jobs; ranks mostly have the same graphs, whose tokens are paired alike."""
+    recent: deque[GraphPairing] = deque(maxlen=_MAX_GRAPHS)
+    for job in jobs:
+        pairing = next((known for known in recent if known.graph == job.text), None)
+        if pairing is None:
+            pairing = GraphPairing(job.text)
+            recent.append(pairing)
+        yield list(_iter_pairs(job, pairing))
+
+
+def _iter_pairs(
+    job: TokenJob, pairing: GraphPairing, read: Callable[[TokenSide], TokenDump] = read_side
+) -> Iterator[TokenPairs]:
     known: set[str] = set()
-    names = GraphNames(job.text)
     for unit, target_side, golden_side in job.tokens:
         target = read(target_side)
         golden = None if golden_side is None else read(golden_side)
-        pairs = tuple(pair_token(unit, target, golden, job.text, names))
+        pairs = pairing.pair(unit, target, golden)
         # Most tokens have the same operators.
         new = {name: DumpedOperator.of(op) for name, op in target.operators.items() if name not in known}
         known |= new.keys()
@@ -177,7 +192,7 @@ def measure_tokens(work: TokenWork) -> TokenRows:
     operators: dict[str, DumpedOperator] = {}
     notes: list[Reason] = []
     nbytes = 0
-    for token in until_stopped(_iter_pairs(work.job)):
+    for token in until_stopped(_iter_pairs(work.job, GraphPairing(work.job.text))):
         pairs = in_row_order(token.pairs, measuring.data_mode, counts)
         measured = align_and_measure(pairs, measuring, lambda _done, _total: None)
         units.append(token.unit)

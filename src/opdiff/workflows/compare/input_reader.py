@@ -67,10 +67,10 @@ class InputReader:
 
     def pair_tokens(self, jobs: Sequence[TokenJob], workers: int) -> Iterator[list[TokenPairs]]:
         """Yield the pairs of tokens of graph mode, in order, read by so many processes."""
-        from opdiff.workflows.compare.graph_tokens import pair_job
+        from opdiff.workflows.compare.graph_tokens import pair_job, pair_jobs
 
         if workers == 1:
-            return map(pair_job, jobs)
+            return pair_jobs(jobs)
         from opdiff.run.processes import map_processes
 
         return map_processes(pair_job, jobs, workers)
