@@ -233,7 +233,7 @@ def test_outputs_match(sound: Sample, command: Command, tmp_path: Path, *, is_in
     told = done.out.replace("\n  ", " ")
     assert told.startswith("The model's outputs match the golden ones within noise")
     assert ("Inside the network gate/conv (Conv2D) exceeds its error budget" in told) == is_inner
-    assert "look before and after the network: preprocessing, postprocessing" in told
+    assert "check preprocessing and postprocessing" in told
 
 
 @requires(APPLICATION, "a different preprocessing is told from a fault of the model, if the dump has the input")
