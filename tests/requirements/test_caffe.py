@@ -156,7 +156,7 @@ def test_an_offline_model_against_its_original(offline: Sample, msprobe: Offline
 def test_the_mapping_is_needed(offline: Sample, command: Command, tmp_path: Path) -> None:
     given = ("-tp", offline.target, "-gp", offline.golden, "-o", tmp_path)
     refused = command("compare", "-m", "offline_data", *given)
-    assert (refused.code, "-fr is missing" in refused.err) == (2, True)
+    assert (refused.code, "needs a rule file: add -fr" in refused.err) == (2, True)
 
 
 # What quantization and compilation do to a model

@@ -338,7 +338,7 @@ def test_quantization_rules(stages: StageSample, command: Command, tmp_path: Pat
         inserted = pairs.get("block2/conv1_dequant_layer:output:0")
         assert inserted == (None if name == "by_fr" else "block2/conv1:output:0"), name
     done = command(*COMPARE, "-tp", stages.fusion_off, "-gp", stages.original, *QUIET)
-    assert (done.code, "takes -fr or -qfr or -fr with -qfr" in done.err) == (2, True), done
+    assert (done.code, "needs a rule file: add -fr or -qfr or -fr with -qfr" in done.err) == (2, True), done
     for extra in (off, ("-cfr", stages.fusion_off_rules)):
         done = command(*COMPARE, "-tp", stages.quantized, "-gp", stages.original, *quant, *extra, *QUIET)
         assert (done.code, f"{extra[0]} does not apply" in done.err) == (2, True)

@@ -139,7 +139,7 @@ def test_every_tensor_has_a_row(new: Run) -> None:
 
 @requires("Overview", "the operators on which both runs differ are found, and the first of them is named")
 def test_the_first_operator_that_differs_is_named(new: Run) -> None:
-    assert f"Look first at {FAULTY_OPERATOR} in rank 0, token {FAULTY_TOKEN}." in new.outcome.out
+    assert f"Start with {FAULTY_OPERATOR} (rank 0, token {FAULTY_TOKEN})." in new.outcome.out
     (summary,) = new.folder.glob("msprobe_cmp_summary_*.json")
     assert json.loads(summary.read_text())["first_bad_tensor"] == f"{FAULTY_OPERATOR}.output.0"
     failed = [row["API Name"] for row in new.rows if row["Result"] == "FAIL"]

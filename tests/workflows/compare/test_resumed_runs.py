@@ -104,7 +104,7 @@ def test_rows_that_failed_for_lack_of_memory_are_measured_again(case: Case, monk
     rules = write_jobs(case)
     plain = case.compared("-fr", rules).path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr("opdiff.workflows.compare.batch.native.find_library", lambda: None)
+        patch.setenv("OPDIFF_KERNEL", "numpy")
         patch.setattr("opdiff.measure.reference.blocks.measure", raise_memory_error)
         case.compared("-fr", rules, "--resume", code=3)
     assert saved_chunks(case) == []

@@ -242,7 +242,7 @@ def test_a_step_that_cannot_be_compared_may_hold_the_loss(samples: dict[str, Sta
     advice = advice_of(chain)
     assert "No step could be judged." in advice
     assert "Stages 1 and 2 (quantization) could not be compared" in advice
-    assert "-qfr is missing" in advice
+    assert "needs a rule file: add -qfr" in advice
     assert "It may hold a loss." in advice
 
 

@@ -30,12 +30,9 @@ class DeadEnd(Struct, frozen=True):
 
 
 def find_dead_end(comparison: Comparison) -> DeadEnd | None:
-    """Return why nothing could be compared, or judged; `None` if anything was and is."""
+    """Return why nothing could be compared; `None` if anything was and can be judged, or if a misfit is the reason."""
     target, golden, rules = comparison.target, comparison.golden, comparison.extra_inputs.fusion_rules
-    if comparison.judgement.misfit is not None:
-        # The sentence about rules and dumps of different models has all names.
-        return DeadEnd((), rules)
-    if comparison.judgement.has_judged_rows:
+    if comparison.judgement.misfit is not None or comparison.judgement.has_judged_rows:
         return None
     absent = _find_absent(comparison.rows)
     sides = (*_side("target", target, absent["target"]), *_side("golden", golden, absent["golden"]))
