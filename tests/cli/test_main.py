@@ -100,6 +100,21 @@ def test_a_comparison_says_once_that_the_kernel_is_missing(
     assert len(re.findall(told, outcome.err)) == is_told
 
 
+def test_a_comparison_goes_on_without_memory_for_the_speed_of_numpy(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> float:
+        raise MemoryError
+
+    monkeypatch.setattr("opdiff.measure.kernel.library._LIBRARY", "/nowhere/_kernel.so")
+    monkeypatch.setattr("opdiff.measure.reference.speed.measure_speed", refuse)
+    for folder in ("a", "b"):
+        add(tmp_path / folder, f"Add.x.1.2.{TIME}", dump(tensor([1.0, 2.0])))
+    outcome = run(capsys, "compare", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "out", "--no-html")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert list((tmp_path / "out").glob("*.csv"))
+
+
 MISTAKES = {
     "command": ("comapre a b", "unknown command 'comapre'; did you mean compare?"),
     "no such command": ("transmogrify", "unknown command 'transmogrify'; --help lists the commands"),
