@@ -8,7 +8,8 @@ Every column is described by a JSON array, its kind first; ARRAY is an array of 
     ["str", ARRAY]                              indices in the table `strings`
     ["tuple", LENGTHS, ITEMS]                   two columns: lengths, and items one after the other
     ["record", NAMES, [COLUMN, …]]              a column for each field
-    ["reason", CHOICES, [[CODE, NAMES, [COLUMN, …], STATUS], …]]    a column for each fact of each code
+    ["reason", CHOICES, [[CODE, NAMES, [COLUMN, …], STATUS], …]]    a column for each fact of each code;
+                                                no STATUS if it is `other`
     ["mixed", CHOICES, [COLUMN, …]]             values of different kinds; CHOICES is the column of each value
 """
 
@@ -77,7 +78,7 @@ def unpack_columns(packed: bytes, positional: Iterable[type[Struct]] = ()) -> di
 
 
 def saved_reason(code: str, facts: tuple[tuple[str, Fact], ...], status: str | None) -> Reason:
-    """Return a reason of a saved file; `None` as status if an earlier version saved it."""
+    """Return a reason of a saved file; `None` as status for `OTHER`, and for what earlier versions saved."""
     if status is None:
         is_golden_file = code == "pair.no_file" and ("side", "golden") in facts
         return Reason(code, facts, Status.NO_GOLDEN_FILE if is_golden_file else _STATUSES.get(code, Status.OTHER))
@@ -149,7 +150,12 @@ class _Encoder:
             choices.append(numbers[shape])
             groups.setdefault(shape, []).append(facts)
         described = [
-            [code, names, [self.column(fact) for fact in zip(*facts, strict=True)], status]
+            [
+                code,
+                names,
+                [self.column(fact) for fact in zip(*facts, strict=True)],
+                *[status] * (status != Status.OTHER),
+            ]
             for (code, status, *names), facts in groups.items()
         ]
         return ["reason", self.column(choices), described]

@@ -2,8 +2,8 @@
 
 One JSON object with `schema`, `version`, `files` and the fields of `Comparison`. `files` names the other files of the
 same run; this one is written last, so that a run without it is incomplete. A reason is an object of `code`, `facts`,
-`status` and the English sentence as `text`. NaN and infinities are written as in Python: `NaN`, `Infinity`,
-`-Infinity`.
+`status` unless that is `other`, and the English sentence as `text`. NaN and infinities are written as in Python: `NaN`,
+`Infinity`, `-Infinity`.
 
 `graphs` and `rows` are the large parts, and packed by `columns` in base64: `rows` has a string for some thousand rows
 with their verdicts, each on a line. `pictures` are packed as MessagePack, deflated, in base64.
@@ -31,7 +31,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.filesystem import read_input, regular_file
 from opdiff.core.judgement import DocumentedResult, Verdict
 from opdiff.core.pictures import TensorPicture
-from opdiff.core.reasons import MAX_NESTING, Reason, because, nesting, reasons_in, render
+from opdiff.core.reasons import MAX_NESTING, Reason, Status, because, nesting, reasons_in, render
 from opdiff.core.row_store import RowStore
 from opdiff.report.packed_columns import inflate, pack_columns, saved_reason, unpack_columns
 from opdiff.report.parts import PartWriter, RowPart, write_parts
@@ -227,7 +227,8 @@ def files_of(path: str) -> tuple[str, ...] | None:
 
 def _to_json(value: object) -> dict[str, object]:
     if isinstance(value, Reason):
-        return {"code": value.code, "facts": dict(value.facts), "status": value.status, "text": render(value)}
+        status = {"status": value.status} if value.status is not Status.OTHER else {}
+        return {"code": value.code, "facts": dict(value.facts), **status, "text": render(value)}
     if isinstance(value, Struct):
         return {name: getattr(value, name) for name in value.__struct_fields__}
     raise TypeError(f"{type(value).__name__} cannot be saved")
