@@ -151,12 +151,13 @@ def misfit_of(rows: Sequence[Row]) -> Reason | None:
     dumped: set[str] = set()
     for row in rows:
         name = row.key.op if row.key else row.label.target
-        sentence = _MISFITS.get(row.status)
+        status = row.status
+        sentence = _MISFITS.get(status)
         if sentence is not None:
             unknown[name] = sentence
         elif row.key is not None:
             dumped.add(name)
-        elif row.status in (Status.NOT_DUMPED, Status.NOT_EXPECTED):
+        elif status in (Status.NOT_DUMPED, Status.NOT_EXPECTED):
             absent[name] = None
     total = len(dumped) + len(unknown)
     if not unknown or len(dumped) >= _MIN_KNOWN_SHARE * total:
