@@ -22,6 +22,24 @@ STAGES = {
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
+# Modules that may read the codes of reasons, and what for. Stages talk by fields: `Row.status`, `is_own_input`, ….
+READERS_OF_CODES = {
+    "core/reasons.py": "renders sentences",
+    "report/page_text.py": "renders sentences",
+    "report/saved_json.py": "saved form, and fields that earlier versions did not save",
+    "report/packed_columns.py": "saved form",
+    "report/answer_json.py": "answer for programs",
+    "report/graph_summary.py": "summary in JSON: code of each group of reasons",
+    "report/summary_text.py": "groups of equal sentences; sentences that the table of findings replaces",
+    "report/row_summary.py": "groups of equal sentences",
+    "report/payload.py": "sentences that the headline and the findings replace",
+    "workflows/compare/environments.py": "place of its sentences in the advice",
+    "workflows/golden/pipeline.py": "manifest of golden data",
+    "cli/cmd_golden.py": "answer of golden; groups of equal sentences",
+    "cli/cmd_inspect.py": "codes of checks, not of reasons",
+}
+
+
 def allowed(part: str) -> set[str]:
     """Return the parts that a part may import besides itself; the package with its version is the empty part."""
     if part in STAGES | {"sample"}:
@@ -61,6 +79,19 @@ def test_the_stages_are_folders_of_the_tree() -> None:
 def test_no_module_imports_sideways(path: Path) -> None:
     part = part_of(path)
     assert imported_parts(path) - {part} <= allowed(part)
+
+
+def reads_codes(path: Path) -> bool:
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == "code")
+        or (isinstance(node, ast.Name) and node.id == "kind_of")
+        for node in nodes
+    )
+
+
+def test_stages_do_not_talk_by_codes_of_reasons() -> None:
+    assert {str(path.relative_to(PACKAGE)) for path in MODULES if reads_codes(path)} == READERS_OF_CODES.keys()
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))

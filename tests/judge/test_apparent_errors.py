@@ -10,7 +10,7 @@ import pytest
 from opdiff.core import dtypes
 from opdiff.core.comparison import GraphNode, Row
 from opdiff.core.pairing import OpLabel
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.core.tensor import Slot
 from tensor_rows import judge_rows, numbers, row
 
@@ -140,7 +140,9 @@ def test_operators_without_edges_are_connected_by_equal_data() -> None:
 
 def test_an_input_of_unknown_origin_is_that_of_the_missing_operator() -> None:
     nodes = [GraphNode(name, "Conv2D", is_guess=True) for name in ("a", "x", "c")]
-    vanished = Row(OpLabel(0, 0, "", "*", "x"), reason=because("pair.no_file", side="target", name="x"))
+    vanished = Row(
+        OpLabel(0, 0, "", "*", "x"), reason=because("pair.no_file", Status.NOT_DUMPED, side="target", name="x")
+    )
     rows = [
         row("a", A * noise(8, 3e-4), A),
         row("c", B * 1.3, B, Slot.INPUT, golden_name="c"),

@@ -14,7 +14,7 @@ from opdiff.core import dtypes
 from opdiff.core.comparison import GraphNode, ModelGraph, Row, SideInfo
 from opdiff.core.judgement import ErrorKind, Finding, Judgement, Level
 from opdiff.core.pairing import OpLabel
-from opdiff.core.reasons import Language, because, catalogue, quoted, render
+from opdiff.core.reasons import Language, Status, because, catalogue, quoted, render
 from opdiff.core.replay import Replay, ReplayedOutput, ReplayVerdict
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge.advice import kind_name, remedies_of
@@ -157,7 +157,7 @@ def test_the_larger_excess_comes_first_without_shares() -> None:
 
 def test_rules_of_another_model_blame_no_operator() -> None:
     unknown = [
-        Row(OpLabel(9, 0, "Conv2D", name, "*"), reason=because("pair.not_in_rules"))
+        Row(OpLabel(9, 0, "Conv2D", name, "*"), reason=because("pair.not_in_rules", Status.NOT_IN_RULES))
         for name in ("p", "q", "r", "s", "t")
     ]
     given = [*rows(noisy(A), noisy(B), C * 2, D * 2), *unknown]

@@ -82,8 +82,8 @@ def test_hashed_names_are_mapped(tmp_path: Path) -> None:
     mapping = str(tmp_path / "mapping.csv")
     assert set(tree.problems) == {
         SkippedPath(mapping, because("read.mapping_lines", count=2, line=2)),
-        SkippedPath(str(tmp_path / lost), unmapped),
-        SkippedPath(str(tmp_path / "5.npy"), unmapped),
+        SkippedPath(str(tmp_path / lost), unmapped, is_hash=True),
+        SkippedPath(str(tmp_path / "5.npy"), unmapped, is_hash=True),
     }
 
 

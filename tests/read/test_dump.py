@@ -139,7 +139,7 @@ def test_skipped_files_are_listed(tmp_path: Path) -> None:
     add(tmp_path, "1234567890", VALID_DUMP)
     add(tmp_path / "below", "README", b"")
     assert read_dump(str(tmp_path)).skipped == (
-        SkippedPath(str(tmp_path / "1234567890"), because("read.hash_not_mapped")),
+        SkippedPath(str(tmp_path / "1234567890"), because("read.hash_not_mapped"), is_hash=True),
         SkippedPath(str(tmp_path / f"Add.b.1.2.{TIME}.tmp"), because("read.unknown_name")),
     )
 

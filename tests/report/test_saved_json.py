@@ -22,7 +22,7 @@ from opdiff.core.comparison import Comparison, DataMode, Mode
 from opdiff.core.dump import Unit
 from opdiff.core.errors import InputError
 from opdiff.core.judgement import Level, Verdict
-from opdiff.core.reasons import because, quoted
+from opdiff.core.reasons import Reason, Status, all_of, because, quoted, statuses_of
 from opdiff.report import parts
 from opdiff.report.html_page import write_html
 from opdiff.report.packed_columns import pack_columns
@@ -85,6 +85,42 @@ def test_reasons_of_the_run_are_saved_as_code_facts_and_sentence(tmp_path: Path)
         "text": "a: torn",
     }]  # fmt: skip
     assert load(str(tmp_path / "saved.json")).notes == (note,)
+
+
+def test_the_status_of_reasons_is_saved(tmp_path: Path) -> None:
+    note = because("core.in_file", path="a", problem=because("core.no_nan", Status.NOT_HERE))
+    made = replace(comparison(failed_operator(because("core.no_nan", Status.NOT_IN_RULES))), notes=(note,))
+    save(made, str(tmp_path / "saved.json"))
+    loaded = load(str(tmp_path / "saved.json"))
+    assert (loaded.rows[0].status, loaded.notes) == (Status.NOT_IN_RULES, (note,))
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [
+        (because("pair.no_file", side="target", name="x"), Status.NOT_DUMPED),
+        (because("pair.no_file", side="golden", name="x"), Status.NO_GOLDEN_FILE),
+        (all_of((because("pair.not_in_rules"), because("pair.nearest_name", name="x"))), Status.NOT_IN_RULES),
+        (because("pair.no_file", side="golden", name="x", more=because("pair.constant")), Status.NO_COUNTERPART),
+        (because("core.no_nan"), Status.OTHER),
+    ],
+    ids=lambda value: value if isinstance(value, Status) else "",
+)
+def test_fields_that_earlier_versions_did_not_save_come_from_codes(
+    reason: Reason, status: Status, tmp_path: Path
+) -> None:
+    difference = because("compare.environment_differs", what="date", target=1, golden=2)
+    made = comparison(failed_operator(reason), replace(measured(), evidence=because("pair.inserted")))
+    notes = reason, because("compare.environments_differ", differences=(difference,))
+    save(replace(made, notes=notes), str(tmp_path / "saved.json"))
+    content = json.loads((tmp_path / "saved.json").read_text())
+    del content["differences"], content["checksum"]
+    (tmp_path / "saved.json").write_text(json.dumps(content))
+    loaded = load(str(tmp_path / "saved.json"))
+    assert [row.status for row in loaded.rows] == [status, Status.COMPARED]
+    assert [row.is_own_input for row in loaded.rows] == [False, True]
+    assert status in statuses_of(loaded.notes[0])
+    assert loaded.differences == (difference,)
 
 
 def test_a_row_takes_few_bytes(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from made_comparisons import comparison, failed_operator, failed_tensor, label, 
 from opdiff.core.comparison import Mode
 from opdiff.core.dump import Unit
 from opdiff.core.judgement import Colour, DocumentedResult, ErrorKind, Finding, Level
-from opdiff.core.reasons import Language, all_of, because, quoted
+from opdiff.core.reasons import Language, Status, all_of, because, quoted
 from opdiff.report import summary_text
 from opdiff.report.graph_summary import Tally, tally_lines
 from opdiff.report.short_names import short_name, with_short_names
@@ -72,8 +72,10 @@ def test_good_accuracy() -> None:
 
 def test_reasons_are_counted_by_their_codes() -> None:
     rows = (
-        failed_operator(because("pair.no_file", side="target", name="x"), label("x", "x")),
-        failed_operator(because("pair.no_file", side="target", name="conv_index"), label("conv_index", "y")),
+        failed_operator(because("pair.no_file", Status.NOT_DUMPED, side="target", name="x"), label("x", "x")),
+        failed_operator(
+            because("pair.no_file", Status.NOT_DUMPED, side="target", name="conv_index"), label("conv_index", "y")
+        ),
         failed_tensor(quoted("one reason")),
         failed_tensor(quoted("another reason")),
         failed_tensor(quoted("")),
@@ -90,10 +92,12 @@ def test_reasons_are_counted_by_their_codes() -> None:
 
 
 def test_inputs_and_constants_of_the_compiled_model_are_counted_apart() -> None:
-    absent = because("pair.no_file", side="target", name="x")
+    absent = because("pair.no_file", Status.NOT_DUMPED, side="target", name="x")
     rows = (
-        failed_operator(all_of((absent, because("pair.not_run", op_type="Data"))), label("x", "x")),
-        failed_tensor(because("pair.constant", name="weights")),
+        failed_operator(
+            all_of((absent, because("pair.not_run", Status.NO_COUNTERPART, op_type="Data"))), label("x", "x")
+        ),
+        failed_tensor(because("pair.constant", Status.NO_COUNTERPART, name="weights")),
         failed_operator(absent, label("y", "y")),
     )
     assert summary_lines(comparison(*rows)) == (

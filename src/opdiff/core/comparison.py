@@ -20,7 +20,7 @@ from opdiff.core.judgement import Finding, Judgement
 from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics, TensorStats
 from opdiff.core.pairing import OpLabel, Pairing
 from opdiff.core.pictures import TensorPicture
-from opdiff.core.reasons import Reason
+from opdiff.core.reasons import Reason, Status, because, statuses_of
 from opdiff.core.replay import Replay
 from opdiff.core.tensor import Shape, Slot, TensorKey
 
@@ -93,6 +93,7 @@ class Row(Struct, frozen=True, gc=False, array_like=True):
         timestamp: dump time of the operator in graph mode.
         stack: source-code stack of the operator in graph mode.
         golden_only: whether this is a golden operator without a target operator; graph mode only.
+        is_own_input: whether the golden side is an input of the same operator, as in `Pairing`.
     """
 
     label: OpLabel
@@ -116,11 +117,20 @@ class Row(Struct, frozen=True, gc=False, array_like=True):
     timestamp: int = 0
     stack: str = ""
     golden_only: bool = False
+    is_own_input: bool = False
 
     @property
     def is_compared(self) -> bool:
         """Whether the two sides were compared, and nothing contradicts it."""
         return self.reason is None
+
+    @property
+    def status(self) -> Status:
+        """Why the tensors were not compared, in a word: the most decisive status in the reason."""
+        if self.reason is None:
+            return Status.COMPARED
+        found = statuses_of(self.reason)
+        return next(status for status in Status if status in found)
 
     @property
     def is_output(self) -> bool:
@@ -201,6 +211,7 @@ def paired_row(pairing: Pairing, data_mode: DataMode = DataMode.REAL, reason: Re
         unit=pairing.unit,
         timestamp=pairing.timestamp,
         stack=pairing.stack,
+        is_own_input=pairing.is_own_input,
     )
 
 
@@ -341,6 +352,8 @@ class Comparison(Struct, frozen=True):
         error_facts: facts about the tensors of findings, on which the evidence rests.
         replays: operators that were computed again from their dumped inputs.
         pictures: pictures of the worst tensors, the operators at fault first.
+        differences: recorded differences between the environments of two NPU runs.
+        fitting_command: command that repeats the comparison with the rule file that fits; empty if none was found.
     """
 
     mode: Mode
@@ -359,6 +372,13 @@ class Comparison(Struct, frozen=True):
     error_facts: tuple[ErrorFacts, ...] = ()
     replays: tuple[Replay, ...] = ()
     pictures: tuple[TensorPicture, ...] = ()
+    differences: tuple[Reason, ...] = ()
+    fitting_command: str = ""
+
+    @property
+    def warning_sentences(self) -> tuple[Reason, ...]:
+        """The warnings as sentences of the advice."""
+        return tuple(because("compare.warning", problem=each, command=each.fact("command")) for each in self.warnings)
 
     @property
     def units(self) -> tuple[Unit, ...]:

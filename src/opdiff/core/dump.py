@@ -43,10 +43,17 @@ class DumpKind(StrEnum):
 
 
 class SkippedPath(Struct, frozen=True):
-    """A file or folder that was not read, and the reason."""
+    """A file or folder that was not read, and the reason.
+
+    Attributes:
+        path: the file or folder.
+        reason: why it was not read.
+        is_hash: whether its name is a number that no `mapping.csv` has.
+    """
 
     path: str
     reason: Reason
+    is_hash: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"

@@ -105,6 +105,7 @@ class Finding(Struct, frozen=True):
         missing: why its own output was not compared, so that it is a suspect; `tensor` is then that of a reader.
         is_proved: whether the operator was computed again, and is itself at fault.
         proved_units: units of graph mode in which that was proved.
+        exceeds_type: whether values exceed the range of the target's element type.
     """
 
     operator: str
@@ -124,6 +125,7 @@ class Finding(Struct, frozen=True):
     missing: Reason | None = None
     is_proved: bool = False
     proved_units: tuple[Unit, ...] = ()
+    exceeds_type: bool = False
 
 
 class Colour(StrEnum):
@@ -241,6 +243,7 @@ class Judgement(Struct, frozen=True):
         candidates: operators with bad outputs in the order of execution, if nothing else is known about the graph.
         costly_layers: quantized layers that add most error, the first most, if the golden side is not compiled and
             many operators have a part in the error.
+        has_withdrawn: whether replay showed that operators are innocent, whose findings were withdrawn.
     """
 
     limits: str
@@ -259,6 +262,7 @@ class Judgement(Struct, frozen=True):
     remarks: tuple[Reason, ...] = ()
     candidates: tuple[str, ...] = ()
     costly_layers: tuple[str, ...] = ()
+    has_withdrawn: bool = False
 
     def marks(self) -> Iterable[tuple[Level, Origin]]:
         """Return level and origin of each row. Verdicts that are stored in a file are not decoded for it."""
@@ -283,10 +287,6 @@ class Judgement(Struct, frozen=True):
         coverage = self.coverage
         is_enough = coverage.compared > 0 and coverage.share >= MIN_COVERAGE and not coverage.unseen
         return Outcome.CLEAN if is_enough and coverage.statistics <= coverage.data else Outcome.UNSURE
-
-
-FITTING_RULES = "compare.fitting_rules"
-"""Code of the advice to use another rule file; its fact `next` is the command."""
 
 
 def changed_limits(path: str) -> tuple[Reason, ...]:

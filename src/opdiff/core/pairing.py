@@ -55,6 +55,8 @@ class Pairing(Struct, frozen=True, gc=False):
         golden_type: type of the golden operator; empty if unknown.
         timestamp: dump time of the operator in graph mode.
         stack: source-code stack of the operator in graph mode.
+        is_own_input: whether the golden side is an input of the same operator, which the compiler inserted; the error
+            is then only what the operator added.
     """
 
     label: OpLabel
@@ -67,6 +69,7 @@ class Pairing(Struct, frozen=True, gc=False):
     golden_type: str = ""
     timestamp: int = 0
     stack: str = ""
+    is_own_input: bool = False
 
     @property
     def key(self) -> TensorKey:

@@ -16,13 +16,14 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from functools import cache, reduce
+from itertools import chain
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Union
 
 from msgspec import Struct, json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     Fact = Union[str, int, float, "Reason", tuple["Fact", ...], None]  # noqa: UP007  names itself
 else:
@@ -53,11 +54,51 @@ _MAX_INTEGER_BITS = 14_000
 _SEPARATORS = {Language.ENGLISH: "; ", Language.CHINESE: "\uff1b"}
 
 
-class Reason(Struct, frozen=True, gc=False):
-    """A code of the catalogue and its facts, by name; prints the English sentence."""
+class Status(StrEnum):
+    """What a reason means to other stages, the most decisive first: of a row with several reasons the first one counts.
+
+    Attributes:
+        COMPARED: nothing is in the way.
+        NO_COUNTERPART: an input or a constant of the compiled model, which no golden tensor can equal.
+        NOT_EXPECTED: the operator need not be one of the target, because it may have been fused into another one.
+        NOT_IN_RULES: the rule file does not have the operator.
+        NOT_IN_QUANT_RULES: the file of the quantization does not have it, nor parts of its name.
+        UNCLEAR_NAME: its name and the file of the quantization do not tell what it computes.
+        NOT_DUMPED: the target dump has no file for the operator of the fact `name`.
+        NO_GOLDEN_FILE: the golden dump has no file for it.
+        UNREADABLE: a file cannot be read, or is damaged. No other tensor stands in for it.
+        NOT_HERE: a file or a program that this host does not have; another one may.
+        KILLED: a process or a worker died, perhaps because of this job.
+        INTERRUPTED: another attempt may succeed.
+        NO_TENSOR: a file that holds something else than numbers.
+        OTHER: any other reason why the comparison failed, or is doubtful.
+    """
+
+    COMPARED = "compared"
+    NO_COUNTERPART = "no counterpart"
+    NOT_EXPECTED = "not expected"
+    NOT_IN_RULES = "not in rules"
+    NOT_IN_QUANT_RULES = "not in quantization rules"
+    UNCLEAR_NAME = "unclear name"
+    NOT_DUMPED = "not dumped"
+    NO_GOLDEN_FILE = "no golden file"
+    UNREADABLE = "unreadable"
+    NOT_HERE = "not here"
+    KILLED = "killed"
+    INTERRUPTED = "interrupted"
+    NO_TENSOR = "no tensor"
+    OTHER = "other"
+
+
+class Reason(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A code of the catalogue and its facts, by name, and what it means to other stages; prints the English sentence.
+
+    `OTHER` says nothing about the reasons in it; see `statuses_of`.
+    """
 
     code: str
     facts: tuple[tuple[str, Fact], ...] = ()
+    status: Status = Status.OTHER
 
     def __str__(self) -> str:
         return render(self)
@@ -71,9 +112,9 @@ MAX_NESTING = 100
 """Levels of reasons and tuples in a reason of a saved file; each takes several calls to render."""
 
 
-def because(code: str, /, **facts: Fact) -> Reason:
+def because(code: str, status: Status = Status.OTHER, /, **facts: Fact) -> Reason:
     """Make a reason: `because("judge.cosine", value=0.98, limit=0.99)`."""
-    return Reason(code, tuple(facts.items()))
+    return Reason(code, tuple(facts.items()), status)
 
 
 def quoted(text: str) -> Reason:
@@ -112,15 +153,25 @@ def kind_of(reason: Reason) -> tuple[str, ...]:
 
     A text from outside has no code, so that it counts as its own kind.
     """
-    if reason.code == TEXT:
-        return TEXT, str(reason)
-    return reason.code, *(code for _, fact in reason.facts for code in _codes_in(fact))
+    return tuple(
+        chain.from_iterable((TEXT, str(each)) if each.code == TEXT else (each.code,) for each in reasons_in(reason))
+    )
 
 
-def _codes_in(fact: Fact) -> tuple[str, ...]:
+def reasons_in(fact: Fact) -> Iterator[Reason]:
+    """Yield a reason and the reasons in it."""
     if isinstance(fact, Reason):
-        return kind_of(fact)
-    return tuple(code for item in fact for code in _codes_in(item)) if isinstance(fact, tuple) else ()
+        yield fact
+        for _, value in fact.facts:
+            yield from reasons_in(value)
+    elif isinstance(fact, tuple):
+        for item in fact:
+            yield from reasons_in(item)
+
+
+def statuses_of(reason: Reason | None) -> set[Status]:
+    """Return the statuses of a reason and of the reasons in it; none for `None`."""
+    return {each.status for each in reasons_in(reason)}
 
 
 def nesting(fact: Fact) -> int:

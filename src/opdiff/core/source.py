@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from opdiff.core.errors import DumpError, ElementError
 from opdiff.core.filesystem import open_input, regular_file
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.core.remote.urls import is_remote
 
 if TYPE_CHECKING:
@@ -87,11 +87,13 @@ class FileRange(Struct, frozen=True, dict=True):
         try:
             descriptor = regular_file(self.path)
         except OSError as error:
-            raise DumpError(self.path, because("core.cannot_open", error=error.strerror)) from error
+            raise DumpError(self.path, because("core.cannot_open", Status.NOT_HERE, error=error.strerror)) from error
         try:
             return self._read(descriptor) if self.nbytes < _MIN_MAPPED_NBYTES else self._map(descriptor)
         except OSError as error:
-            raise DumpError(self.path, because("core.cannot_read", error=error.strerror), self.offset) from error
+            raise DumpError(
+                self.path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror), self.offset
+            ) from error
         finally:
             os.close(descriptor)
 
@@ -104,7 +106,9 @@ class FileRange(Struct, frozen=True, dict=True):
 
         (data,) = fetch_all([self])
         if isinstance(data, OSError):
-            raise DumpError(self.path, because("core.cannot_read", error=data.strerror), self.offset) from data
+            raise DumpError(
+                self.path, because("core.cannot_read", Status.NOT_HERE, error=data.strerror), self.offset
+            ) from data
         if len(data) != self.nbytes:
             raise self._too_short(self.offset + len(data))
         return data

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import PluginError
 from opdiff.core.filesystem import regular_file
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ def _nbytes_and_time(kind: str, path: str) -> tuple[int, int]:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise PluginError(kind, path, because("core.cannot_read", error=error.strerror)) from error
+        raise PluginError(kind, path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
     if not stat.S_ISREG(status.st_mode):
         raise PluginError(kind, path, because("core.not_regular_file"))
     if status.st_size > _MAX_NBYTES:

@@ -162,7 +162,7 @@ def _no_faults(judgement: Judgement, compared: int, accumulated: int) -> Iterato
         yield because("judge.accumulated", count=accumulated)
         if not judgement.costly_layers:
             yield because("judge.widen_or_accept")
-    elif any(remark.code == "judge.withdrawn" for remark in judgement.remarks):
+    elif judgement.has_withdrawn:
         yield because("judge.all_innocent")
     elif not coverage.data:
         yield because("judge.all_statistics_agree", count=compared)

@@ -111,10 +111,11 @@ def _find_channel(count: int, total: int, shape: Shape) -> tuple[int | None, int
 
 
 class Cause(Struct, frozen=True):
-    """A kind of error and the evidence for it."""
+    """A kind of error and the evidence for it; `exceeds_type` as in `Finding`."""
 
     kind: ErrorKind
     evidence: tuple[Reason, ...]
+    exceeds_type: bool = False
 
 
 class CauseContext(Struct, frozen=True):

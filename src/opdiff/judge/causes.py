@@ -9,6 +9,8 @@ from functools import partial
 from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.judgement import ErrorKind, Finding
 from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import coordinates
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from opdiff.judge.tensor_errors import ErrorMagnitude
     from opdiff.judge.tensor_verdicts import CreatedError
 
+_REORDERED = because("judge.reordered")
 # Largest finite values of types that overflow easily.
 _LARGEST_FINITE = {"float16": 65504.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "hifloat8": 32768.0}
 # A linear fit explains an error if at most this share of the error remains.
@@ -84,6 +87,7 @@ def _finding(found: Ranked, cause: Cause, context: CauseContext) -> Finding:
         level=verdict.level,
         kind=cause.kind,
         evidence=cause.evidence,
+        exceeds_type=cause.exceeds_type,
         remedies=remedies_of(cause.kind, node.passes, node.buffer_passes),
         share=found.share,
         path=found.path,
@@ -126,8 +130,9 @@ def _explained(cause: Cause, case: Case) -> Cause:
     best = case.facts.explanations[0]
     order = because("judge.stored_order", order=best.reason, before=best.before, after=best.after)
     kind = ErrorKind.PERMUTED if cause.kind is ErrorKind.UNKNOWN else cause.kind
-    others = tuple(each for each in cause.evidence if each.code != "judge.reordered")
-    return Cause(kind, (order, *others) if kind is ErrorKind.PERMUTED else (*others, order))
+    others = tuple(each for each in cause.evidence if each != _REORDERED)
+    evidence = (order, *others) if kind is ErrorKind.PERMUTED else (*others, order)
+    return replace(cause, kind=kind, evidence=evidence)
 
 
 def _is_model_input(error: CreatedError, network: Network) -> bool:
@@ -153,9 +158,10 @@ def _overflow(case: Case) -> Cause | None:
         first = None if index is None else coordinates(index, row.shape or ())
         counts = {"infinities": max(infs, 0), "nans": max(nans, 0), "first": first}
         beyond = (because("judge.beyond_range", **reach),) if largest > end else ()
-        return Cause(ErrorKind.OVERFLOW, (because("judge.new_special_values", **counts), *beyond))
+        evidence = (because("judge.new_special_values", **counts), *beyond)
+        return Cause(ErrorKind.OVERFLOW, evidence, exceeds_type=bool(beyond))
     if row.overflow and isfinite(end) and largest > 0.999 * end:
-        return Cause(ErrorKind.OVERFLOW, (because("judge.saturated", **reach),))
+        return Cause(ErrorKind.OVERFLOW, (because("judge.saturated", **reach),), exceeds_type=True)
     return None
 
 
@@ -298,7 +304,7 @@ def _permuted(case: Case) -> Cause | None:
     if facts.sorted_error > max(4 * noise, _MAX_SORTED_SHARE * magnitude.error) or is_in_slice(facts):
         return None
     same = because("judge.same_values", error=magnitude.error, sorted_error=facts.sorted_error)
-    return Cause(ErrorKind.PERMUTED, (same, because("judge.reordered")))
+    return Cause(ErrorKind.PERMUTED, (same, _REORDERED))
 
 
 def _statistics_agree(metrics: Metrics, magnitude: ErrorMagnitude, tolerance: float) -> bool:

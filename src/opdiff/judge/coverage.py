@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from opdiff.core.comparison import DataMode
 from opdiff.core.judgement import Agreement, Coverage, Level, ModelOutputs
-from opdiff.core.reasons import because, kind_of
+from opdiff.core.reasons import Status, because
 from opdiff.core.tensor import Slot
 from opdiff.judge.error_model import Propagation
 from opdiff.judge.tensor_errors import error_magnitude
@@ -30,10 +30,11 @@ _MATCHING_ERROR = 1.5e-3
 _MAX_NOISE_OF_OUTPUTS = 0.05
 # Share of the dumped operators that rules of the same model contain, at least.
 _MIN_KNOWN_SHARE = 0.5
-# Code of the reason of operators that need not be operators of the target.
-_NO_TARGET = "pair.not_by_itself"
-# Sentences about rules of another model, by the reason of operators that they do not contain.
-_MISFITS = {"pair.not_in_rules": "judge.rules_do_not_fit", "pair.not_named": "judge.quantization_does_not_fit"}
+# Sentences about rules of another model, by the status of operators that they do not contain.
+_MISFITS = {
+    Status.NOT_IN_RULES: "judge.rules_do_not_fit",
+    Status.NOT_IN_QUANT_RULES: "judge.quantization_does_not_fit",
+}
 _MAX_NAMES = 3
 _BEST_FIRST = (Agreement.MATCH, Agreement.UNKNOWN, Agreement.SLIGHT, Agreement.SIGNIFICANT)
 
@@ -48,7 +49,7 @@ def coverage_of(rows: Sequence[Row], network: Network) -> Coverage:
         name = key.op if key else target_name(row)
         if row.golden_only or name == "*" or row.label.op_type in _GRAPH_ENDPOINT_TYPES:
             continue
-        if row.reason is not None and row.reason.code == _NO_TARGET:
+        if row.status is Status.NOT_EXPECTED:
             continue
         operators[name] = None
         if row.reason is None and key and key.slot is Slot.OUTPUT:
@@ -67,9 +68,8 @@ def coverage_of(rows: Sequence[Row], network: Network) -> Coverage:
 
 def target_name(row: Row) -> str:
     """Return the operator of a row about a whole operator; one that vanished from the target has its golden name."""
-    label, reason = row.label, row.reason
-    is_missing = reason is not None and reason.code == "pair.no_file" and reason.fact("side") == "target"
-    return label.golden if label.target == "*" and is_missing else label.target
+    is_missing = row.label.target == "*" and row.status is Status.NOT_DUMPED
+    return row.label.golden if is_missing else row.label.target
 
 
 def merge_coverage(parts: Sequence[Coverage]) -> Coverage:
@@ -150,14 +150,14 @@ def misfit_of(rows: Sequence[Row]) -> Reason | None:
     absent: dict[str, None] = {}
     dumped: set[str] = set()
     for row in rows:
-        codes = kind_of(row.reason) if row.reason else ()
         name = row.key.op if row.key else row.label.target
-        sentence = next((_MISFITS[code] for code in codes if code in _MISFITS), None)
+        status = row.status
+        sentence = _MISFITS.get(status)
         if sentence is not None:
             unknown[name] = sentence
         elif row.key is not None:
             dumped.add(name)
-        elif not {"pair.no_file", _NO_TARGET}.isdisjoint(codes) and "pair.not_run" not in codes:
+        elif status in (Status.NOT_DUMPED, Status.NOT_EXPECTED):
             absent[name] = None
     total = len(dumped) + len(unknown)
     if not unknown or len(dumped) >= _MIN_KNOWN_SHARE * total:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from opdiff.core.errors import InputError
 from opdiff.core.filesystem import regular_file
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,7 +146,7 @@ def read_limits(path: str) -> Limits:
         with open(path, "rb", opener=regular_file) as file:
             data = file.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
     if len(data) > _MAX_BYTES:
         raise InputError(path, because("judge.limits_too_large", limit=_MAX_BYTES))
     try:

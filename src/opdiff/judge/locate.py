@@ -235,8 +235,7 @@ class _LocatePass:
         name, state = operator.node.name, self._record(tensor.row_index, judged)
         # An output of an inserted conversion may have been compared with the input of the conversion. Its error is only
         # what the conversion added, and the error of the input comes on top of it.
-        evidence = tensor.row.evidence
-        is_own_input = evidence is not None and evidence.code == "pair.inserted"
+        is_own_input = tensor.row.is_own_input
         if is_own_input and inputs:
             state = combined_state(worst_state(inputs), state)
         self._states[name, index] = state

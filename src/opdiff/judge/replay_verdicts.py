@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _INPUT_PART = f":{Slot.INPUT}:"
 # The golden values exceed the element type of the output, in which the operator is replayed as well.
-_TOO_SMALL_TYPE = frozenset({"judge.beyond_range", "judge.saturated"})
 # Own error in units of the allowed error. A larger own error is reported without a cause, even if noise hides it.
 _MIN_HIDDEN_EXCESS = 1.5
 _MAX_NAMED_UNITS = 5
@@ -53,7 +52,7 @@ def with_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Re
         first_bad, first_unit = _first_bad(judgement.first_bad, kept, rows), ""
     else:
         old = [part for finding in judgement.findings for part in _split(finding, by_key)]
-        kept = _merged([*old, *new])
+        kept = _merged([*old, *new], by_key)
         first_bad, first_unit = _first_bad_unit(judgement, kept, by_key)
     withdrawn = {
         (unit, finding.operator): None
@@ -72,6 +71,7 @@ def with_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Re
         worst=kept[0].operator if kept else "",
         remarks=(*judgement.remarks, *_remarks(withdrawn)),
         candidates=tuple(name for name in judgement.candidates if name not in innocent),
+        has_withdrawn=bool(withdrawn),
     )
     return replace(found, advice=advice_of(found))
 
@@ -89,8 +89,7 @@ def _is_refuted(finding: Finding, unit: Unit | None, by_key: ByKey) -> bool:
 
 def _is_about_output(finding: Finding) -> bool:
     """Return whether a finding is about the computation of an operator, not about its input, type or pairing."""
-    is_about_type = any(reason.code in _TOO_SMALL_TYPE for reason in finding.evidence)
-    return _INPUT_PART not in finding.tensor and finding.kind is not ErrorKind.PAIRING and not is_about_type
+    return _INPUT_PART not in finding.tensor and finding.kind is not ErrorKind.PAIRING and not finding.exceeds_type
 
 
 def _proved_finding(finding: Finding, replay: Replay) -> Finding:
@@ -214,7 +213,7 @@ def _split(finding: Finding, by_key: ByKey) -> list[Finding]:
     return [replace(part, units=(*part.units, *open_units)) if part is first else part for part in proved]
 
 
-def _merged(findings: Iterable[Finding]) -> list[Finding]:
+def _merged(findings: Iterable[Finding], by_key: ByKey) -> list[Finding]:
     """Return every operator and kind once, with all its units, proved findings first, then wrong ones.
 
     The evidence is that of the first proved finding.
@@ -229,18 +228,18 @@ def _merged(findings: Iterable[Finding]) -> list[Finding]:
         units = tuple(dict.fromkeys((*known.units, *finding.units)))
         proved = tuple(dict.fromkeys((*known.proved_units, *finding.proved_units)))
         found[key] = replace(known, units=units, proved_units=proved)
-    merged = map(_with_units_named, found.values())
+    merged = [_with_units_named(finding, by_key) for finding in found.values()]
     return sorted(merged, key=lambda finding: (not finding.is_proved, finding.level is not Level.WRONG))
 
 
-def _with_units_named(finding: Finding) -> Finding:
+def _with_units_named(finding: Finding, by_key: ByKey) -> Finding:
     """Return a proved finding that says in which units it is proved."""
     if not finding.proved_units:
         return finding
     more = "; …" if len(finding.proved_units) > _MAX_NAMED_UNITS else ""
     named = "; ".join(map(str, finding.proved_units[:_MAX_NAMED_UNITS])) + more
     reason = because("judge.proved_units", units=named, count=len(finding.proved_units), total=len(finding.units))
-    first = 1 if finding.evidence[0].code == "judge.proved" else 2
+    first = len(_evidence(by_key[finding.proved_units[0], finding.operator]))
     return replace(finding, evidence=(*finding.evidence[:first], reason, *finding.evidence[first:]))
 
 

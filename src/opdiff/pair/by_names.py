@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from opdiff.core.dump import side_tensor
 from opdiff.core.pairing import OpLabel, Pairing, Unpaired
-from opdiff.core.reasons import all_of, because
+from opdiff.core.reasons import Status, all_of, because
 from opdiff.core.tensor import Slot, TensorKey
 
 if TYPE_CHECKING:
@@ -44,14 +44,15 @@ def iter_plain_pairs(target: Dump, golden: Dump) -> Iterator[PairingResult]:
 def _one_sided_row(index: int, name: str, absent: str) -> Unpaired:
     """Return the entry of an operator that the dump of one side does not have."""
     label = OpLabel(index, 0, "", "*" if absent == "target" else name, "*" if absent == "golden" else name)
-    return Unpaired(label, None, None, because("pair.no_file", side=absent, name=name))
+    status = Status.NOT_DUMPED if absent == "target" else Status.NO_GOLDEN_FILE
+    return Unpaired(label, None, None, because("pair.no_file", status, side=absent, name=name))
 
 
 def _find_problem(name: str, target: DumpedOp, golden: DumpedOp) -> Reason | None:
     """Return the reason why an operator, or some of its tensors, cannot be compared."""
     sides = (("target", target), ("golden", golden))
     unreadable = [
-        because("pair.file_unreadable", side=side, name=name, problem=operator.problem)
+        because("pair.file_unreadable", Status.UNREADABLE, side=side, name=name, problem=operator.problem)
         for side, operator in sides
         if operator.problem
     ]

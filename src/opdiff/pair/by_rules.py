@@ -16,7 +16,7 @@ from opdiff.core.dtypes import Kind
 from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.graph import parse_input
 from opdiff.core.pairing import OpLabel, Pairing, Unpaired
-from opdiff.core.reasons import Reason, all_of, because
+from opdiff.core.reasons import Reason, Status, all_of, because
 from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
 from opdiff.pair.dump_index import Found, NameIndex, is_unreadable, with_nearest
 from opdiff.pair.groups import NOT_RUN_TYPES, Relation, is_inner_part, reads_image
@@ -108,7 +108,7 @@ def iter_unknown_pairs(context: PairingContext) -> Iterator[PairingResult]:
     for index, dump in enumerate(unknown, start):
         nearest = names.nearest(file_safe_name(dump.name)) if names else None
         label = OpLabel(index, 0, dump.op_type, dump.name, "*")
-        reason = with_nearest(because("pair.not_in_rules"), known[nearest] if nearest else None)
+        reason = with_nearest(because("pair.not_in_rules", Status.NOT_IN_RULES), known[nearest] if nearest else None)
         yield Unpaired(label, None, None, reason)
 
 
@@ -168,10 +168,10 @@ def _label(group: Group, operator: RuleOp) -> OpLabel:
 
 def _no_file(context: PairingContext, operator: RuleOp) -> Reason:
     if context.problems is not None:
-        return because("pair.not_by_itself", name=operator.name)
-    reason = because("pair.no_file", side="target", name=operator.name)
+        return because("pair.not_by_itself", Status.NOT_EXPECTED, name=operator.name)
+    reason = because("pair.no_file", Status.NOT_DUMPED, side="target", name=operator.name)
     if operator.op_type in NOT_RUN_TYPES:
-        return all_of((reason, because("pair.not_run", op_type=operator.op_type)))
+        return all_of((reason, because("pair.not_run", Status.NO_COUNTERPART, op_type=operator.op_type)))
     return with_nearest(reason, context.target.nearest(operator.name))
 
 
@@ -187,7 +187,7 @@ def _no_tensors(operator: RuleOp, slots: tuple[Slot, ...], dump: DumpedOp) -> Re
 
 
 def _unreadable(operator: RuleOp, dump: DumpedOp) -> Reason:
-    return because("pair.file_unreadable", side="target", name=operator.name, problem=dump.problem)
+    return because("pair.file_unreadable", Status.UNREADABLE, side="target", name=operator.name, problem=dump.problem)
 
 
 def _compared_slots(operator: RuleOp) -> tuple[Slot, ...]:
@@ -391,7 +391,7 @@ def _input_evidence(start: _Start, origin: OriginalTensor, through: Sequence[str
 def _no_origin(operator: RuleOp, index: int, output: OutputDesc | None) -> Reason:
     name, op_type = operator.name, operator.op_type
     if operator.is_constant:
-        return because("pair.constant", name=name)
+        return because("pair.constant", Status.NO_COUNTERPART, name=name)
     if output is not None and output.problem is not None:
         return output.problem
     if output is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.dump import DumpKind
-from opdiff.core.reasons import all_of, because, kind_of
+from opdiff.core.reasons import Status, all_of, because, statuses_of
 from opdiff.core.tensor import Slot, TensorKey, file_safe_name
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ def find_output(index: DumpIndex, name: str, number: int) -> Found | Reason:
     """Return an output of a golden operator, or the reason why there is none."""
     operator = index.find(name)
     if operator is None:
-        return with_nearest(because("pair.no_file", side="golden", name=name), index.nearest(name))
+        return with_nearest(
+            because("pair.no_file", Status.NO_GOLDEN_FILE, side="golden", name=name), index.nearest(name)
+        )
     tensor = operator.outputs.get(number)
     if tensor is not None:
         return Found(TensorKey(name, Slot.OUTPUT, number), tensor)
@@ -121,12 +123,12 @@ def find_output(index: DumpIndex, name: str, number: int) -> Found | Reason:
 
 def is_unreadable(missing: Reason) -> bool:
     """Return whether a golden tensor is missing because its file cannot be read: no other tensor stands in for it."""
-    return "pair.file_unreadable" in kind_of(missing)
+    return Status.UNREADABLE in statuses_of(missing)
 
 
 def _missing_output(operator: DumpedOp, name: str, number: int, kind: DumpKind) -> Reason:
     if operator.problem:
-        return because("pair.file_unreadable", side="golden", name=name, problem=operator.problem)
+        return because("pair.file_unreadable", Status.UNREADABLE, side="golden", name=name, problem=operator.problem)
     code = "pair.no_golden_output_file" if kind is DumpKind.ARRAYS else "pair.no_golden_output"
     return because(code, index=number, name=name, available=tuple(sorted(operator.outputs)))
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.graph import OutputDesc, RuleOp, parse_input
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.groups import group_key, index_groups
 from opdiff.pair.quantization import is_dequantizing, is_quantized_type, is_quantizing
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from opdiff.pair.groups import GroupedModel
 
     Port = tuple[str, int]
-
-UNKNOWN_CODES = frozenset({"pair.not_named", "pair.name_ambiguous", "pair.output_not_named"})
-"""Codes of the reasons of operators and outputs that a rule file of the offline model would explain."""
 
 # Layers of Caffe and operators of ONNX and TensorFlow, in lower case, that pass on the values of their input.
 _FORWARDING = frozenset({"dropout", "flatten", "identity", "reshape", "squeeze", "unsqueeze"})
@@ -150,9 +147,9 @@ def _producers(operator: RuleOp) -> Iterator[Port]:
 def _problem(name: str, readings: Sequence[tuple[RuleOp, ...]]) -> Reason:
     """Return why the parts of an operator are not known."""
     if not readings:
-        return because("pair.not_named")
+        return because("pair.not_named", Status.NOT_IN_QUANT_RULES)
     shown = tuple(" + ".join(part.name for part in parts) for parts in readings[:_READINGS_SHOWN])
-    return because("pair.name_ambiguous", name=name, readings=shown)
+    return because("pair.name_ambiguous", Status.UNCLEAR_NAME, name=name, readings=shown)
 
 
 # The network of the named operators
@@ -244,7 +241,7 @@ class _Naming:
     def _outputs_of_one(self, name: str, part: RuleOp) -> tuple[OutputDesc, ...]:
         """Return the outputs of an operator that was dumped under its own name, with the originals that are certain."""
         has_others = len(self._target.operators[name].outputs) > max(len(part.outputs), 1)
-        problem = because("pair.output_not_named", name=part.name)
+        problem = because("pair.output_not_named", Status.UNCLEAR_NAME, name=part.name)
         return tuple(
             output
             if self._is_read(part, output, (part,), has_others=has_others)
@@ -278,7 +275,7 @@ class _Naming:
         tensor = self._target.operators[name].outputs.get(index)
         if tensor is not None and is_quantized_type(tensor.spec.dtype):
             return OutputDesc(index, problem=because("pair.quantized_values", name=f"{name}:output:{index}"))
-        return OutputDesc(index, problem=because("pair.output_not_named", name=name))
+        return OutputDesc(index, problem=because("pair.output_not_named", Status.UNCLEAR_NAME, name=name))
 
     def _is_read(self, part: RuleOp, output: OutputDesc, parts: Sequence[RuleOp], *, has_others: bool = False) -> bool:
         """Return whether dumped operators read this output of a part as it is, or it is an output of the model.
@@ -338,7 +335,7 @@ class _Naming:
         """Return an operator that was not dumped, without originals if its readers may read a tensor before it."""
         if self._is_settled(operator, set()):
             return operator
-        problem = because("pair.output_not_named", name=operator.name)
+        problem = because("pair.output_not_named", Status.UNCLEAR_NAME, name=operator.name)
         outputs = (replace(output, origin_name="", problem=problem) for output in operator.outputs)
         return replace(operator, outputs=tuple(outputs))
 

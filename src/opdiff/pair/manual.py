@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from opdiff.core.dump import side_tensor
 from opdiff.core.errors import UsageError
 from opdiff.core.pairing import OpLabel, Pairing, Unpaired
-from opdiff.core.reasons import Reason, all_of, because
+from opdiff.core.reasons import Reason, Status, all_of, because
 from opdiff.core.tensor import Declared, TensorKey, file_safe_name
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _find_tensor(index: DumpIndex, key: TensorKey, side: str) -> Tensor | Reason
     if key.index in tensors:
         return tensors[key.index]
     if operator.problem:
-        return because("pair.file_unreadable", side=side, name=key.op, problem=operator.problem)
+        return because("pair.file_unreadable", Status.UNREADABLE, side=side, name=key.op, problem=operator.problem)
     available = tuple(map(str, sorted(tensors)))
     raise UsageError(because("pair.no_such_tensor", side=side, key=str(key), slot=key.slot, available=available))
 

@@ -10,7 +10,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.core.remote.urls import is_remote, own_path
 from opdiff.read.agreement import with_doubts
 from opdiff.read.ascend import read_ascend
@@ -53,11 +53,11 @@ def read_operator(path: str, name: str | None = None, *, sliced: bool = True) ->
     try:
         descriptor = os.open(found, _OPEN_FLAGS)
     except OSError as error:
-        raise DumpError(path, because("core.cannot_open", error=error.strerror)) from error
+        raise DumpError(path, because("core.cannot_open", Status.NOT_HERE, error=error.strerror)) from error
     try:
         return _describe(_open_file(path, name or os.path.basename(path), descriptor), sliced=sliced)
     except OSError as error:
-        raise DumpError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise DumpError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
     finally:
         os.close(descriptor)
 
@@ -74,7 +74,7 @@ def _read_remote(path: str, name: str, *, sliced: bool) -> OpDump:
             raise DumpError(path, because("read.empty_file"))
         return _describe(OpenFile(path, name, -1, item.nbytes, head), sliced=sliced)
     except OSError as error:
-        raise DumpError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise DumpError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
 
 
 def _open_file(path: str, name: str, descriptor: int) -> OpenFile:

@@ -16,7 +16,7 @@ from opdiff.core.reasons import Reason, because
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Blob, Container, OpDump, Slot, Tensor, TensorSpec, parse_format_word
 from opdiff.read.cursor import Cursor
-from opdiff.read.protowire import UNKNOWN_FIELD, Field, Message, Type
+from opdiff.read.protowire import Field, Message, Type, UnknownFieldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -148,7 +148,7 @@ def _with_anomalies(operator: OpDump, anomalies: Sequence[DumpError]) -> OpDump:
     Raises:
         DumpError: the header has other anomalies.
     """
-    damage = next((anomaly for anomaly in anomalies if anomaly.problem.code != UNKNOWN_FIELD), None)
+    damage = next((anomaly for anomaly in anomalies if not isinstance(anomaly, UnknownFieldError)), None)
     if damage is not None:
         raise damage
     notes = tuple(anomaly.brief for anomaly in anomalies)

@@ -29,7 +29,7 @@ from opdiff.core import filesystem
 from opdiff.core.errors import InputError
 from opdiff.core.filesystem import read_input
 from opdiff.core.pairing import ManualPair, parse_key
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.core.remote.urls import host_url
 from opdiff.core.shards import ShardRules
 
@@ -121,6 +121,6 @@ def _read_toml(path: str) -> dict[str, object]:
     try:
         return tomllib.loads(read_input(path, _MAX_NBYTES).decode())
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
     except (ValueError, RecursionError) as error:
         raise InputError(path, because("rules.not_toml", error=str(error))) from error

@@ -19,7 +19,7 @@ from opdiff.core import filesystem
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
 from opdiff.core.filesystem import natural_key, open_input
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.read.filename import COMPANIONS, DumpName, FileName, FxName, is_hashed, parse_name
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from opdiff.core.filesystem import DirEntry
     from opdiff.core.reasons import Reason
     from opdiff.core.row_store import MapJobs
-
-HASH_NOT_MAPPED = "read.hash_not_mapped"
-"""Code of the problem of files that are named by a number, without a `mapping.csv` that has it."""
 
 TAKEN_FOLDER = ".opdiff-taken"
 """Folder into which `opdiff reduce` moves a file while it reduces the file."""
@@ -312,9 +309,12 @@ def _entry(item: DirEntry, mapping: dict[str, str], found: _TreeBuilder) -> Entr
     name = item.name
     if name in COMPANIONS or name.startswith("."):
         return None
-    problem = _problem(item, mapping, found.root)
+    problem = _problem(item, found.root)
     if problem is not None:
         found.problems.append(SkippedPath(item.path, problem))
+        return None
+    if is_hashed(name) and name not in mapping:
+        found.problems.append(SkippedPath(item.path, because("read.hash_not_mapped"), is_hash=True))
         return None
     if name.startswith("dynamo_") and re.fullmatch(r"dynamo_\w+\.txt", name):
         found.graphs.append(item.path)
@@ -336,15 +336,13 @@ def _real_name(name: str, mapping: dict[str, str]) -> str:
     return mapping.get(name, name)
 
 
-def _problem(item: DirEntry, mapping: dict[str, str], root: str) -> Reason | None:
+def _problem(item: DirEntry, root: str) -> Reason | None:
     """Return why a directory entry is skipped, before its name is parsed."""
     if item.is_symlink():
         return _link_problem(item, root)
     if not item.is_file():
         is_unsafe = getattr(item, "kind", None) == "unsafe"
         return because("read.unsafe_name") if is_unsafe else because("core.not_regular_file")
-    if is_hashed(item.name) and item.name not in mapping:
-        return because(HASH_NOT_MAPPED)
     return None
 
 
@@ -368,7 +366,7 @@ def _read_mapping(item: DirEntry, found: _TreeBuilder) -> dict[str, str]:
         try:
             names, malformed = parse_mapping(item.path)
         except OSError as error:
-            problem = because("core.cannot_read", error=error.strerror)
+            problem = because("core.cannot_read", Status.NOT_HERE, error=error.strerror)
     if malformed:
         problem = because("read.mapping_lines", count=len(malformed), line=malformed[0])
     if problem is not None:

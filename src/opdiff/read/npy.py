@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.core.source import MAX_RANK
 from opdiff.core.tensor import Container, OpDump, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
@@ -26,7 +26,6 @@ _MAGIC = b"\x93NUMPY"
 MAX_HEADER = 1 << 16
 _ENTRY = r"\s*'(descr|fortran_order|shape)'\s*:\s*(?:'([^'\\]{1,64})'|(True|False)|\(([0-9,\s]*)\))\s*(?:,|(?=\}))"
 _ORDERS = ("True", "False")
-NOT_NUMERIC = "read.not_numeric"
 """Code of the problem with arrays of objects, strings and dates."""
 
 # By the kind character of NumPy's type strings.
@@ -140,7 +139,7 @@ def array_tensor(header: Header, path: str, source: Source, name: str = "") -> T
     if dtype is None:
         reasons = (reason for kind, reason in _NOT_NUMERIC.items() if kind in header.descr[:2])
         detail = next(reasons, because("read.other_type"))
-        raise DumpError(path, because(NOT_NUMERIC, descr=header.descr, detail=detail))
+        raise DumpError(path, because("read.not_numeric", Status.NO_TENSOR, descr=header.descr, detail=detail))
     needed = dtype.nbytes(prod(header.shape))
     if needed > source.nbytes:
         raise DumpError(path, because("read.array_truncated", shape=header.shape, needed=needed, nbytes=source.nbytes))

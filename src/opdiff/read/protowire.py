@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from opdiff._native import Table
     from opdiff.read.cursor import Cursor
 
-UNKNOWN_FIELD = "read.unknown_field"
-"""Code of the anomaly that newer writers may cause; all others are damage."""
+
+class UnknownFieldError(DumpError):
+    """The anomaly that newer writers may cause; all others are damage."""
+
 
 _MAX_GROUP_DEPTH = 100
 # An item takes two bytes of the file and many more of memory, so that the number of items is limited.
@@ -123,12 +125,12 @@ class Message:
             number, wire = _tag(cursor)
             known = self._fields.get(number)
             if known is not None and not known.repeated and known.name in values:
-                _add_anomaly(cursor, start, "read.field_twice", field=known.name)
+                _add_anomaly(cursor, DumpError, start, "read.field_twice", field=known.name)
             if known is None:
-                _add_anomaly(cursor, start, UNKNOWN_FIELD, number=number)
+                _add_anomaly(cursor, UnknownFieldError, start, "read.unknown_field", number=number)
                 _skip_field(cursor, number, wire)
             elif not _store(values, known, wire, cursor):
-                _add_anomaly(cursor, start, "read.wire_type", field=known.name, number=wire)
+                _add_anomaly(cursor, DumpError, start, "read.wire_type", field=known.name, number=wire)
                 _skip_field(cursor, number, wire)
 
 
@@ -158,9 +160,9 @@ def _native_table(fields: dict[int, Field]) -> Table | None:
     return table
 
 
-def _add_anomaly(cursor: Cursor, offset: int, code: str, **facts: str | int) -> None:
+def _add_anomaly(cursor: Cursor, kind: type[DumpError], offset: int, code: str, **facts: str | int) -> None:
     if len(cursor.anomalies) < _MAX_ANOMALIES:
-        cursor.anomalies.append(DumpError(cursor.path, because(code, **facts), offset))
+        cursor.anomalies.append(kind(cursor.path, because(code, **facts), offset))
 
 
 def _tag(cursor: Cursor) -> tuple[int, int]:

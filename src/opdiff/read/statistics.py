@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from opdiff.core.errors import DumpError
 from opdiff.core.filesystem import open_input
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def read_statistics(path: str) -> tuple[StatisticsLine, ...]:
             lines = file.read(_MAX_BYTES).decode(errors="replace").splitlines()
         return tuple(_line(row, path) for row in csv.DictReader(lines))
     except OSError as error:
-        raise DumpError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise DumpError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
     except csv.Error as error:
         raise DumpError(path, because("read.not_csv", error=str(error))) from error
 

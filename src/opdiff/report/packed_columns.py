@@ -8,7 +8,8 @@ Every column is described by a JSON array, its kind first; ARRAY is an array of 
     ["str", ARRAY]                              indices in the table `strings`
     ["tuple", LENGTHS, ITEMS]                   two columns: lengths, and items one after the other
     ["record", NAMES, [COLUMN, …]]              a column for each field
-    ["reason", CHOICES, [[CODE, NAMES, [COLUMN, …]], …]]    a column for each fact of each code
+    ["reason", CHOICES, [[CODE, NAMES, [COLUMN, …], STATUS], …]]    a column for each fact of each code;
+                                                no STATUS if it is `other`
     ["mixed", CHOICES, [COLUMN, …]]             values of different kinds; CHOICES is the column of each value
 """
 
@@ -24,16 +25,28 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from opdiff.core.reasons import MAX_NESTING, Reason
+from opdiff.core.reasons import MAX_NESTING, Reason, Status
 from opdiff.report.arrays import ArrayReader, ArrayWriter, pack_integers, pack_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from opdiff.core.reasons import Fact
+
     Column = list[Any]
 
 _INTEGERS = "bhiq"
+# Statuses that earlier versions did not save with these codes.
+_STATUSES = {
+    "pair.constant": Status.NO_COUNTERPART,
+    "pair.graph_constant": Status.NO_COUNTERPART,
+    "pair.not_run": Status.NO_COUNTERPART,
+    "pair.not_by_itself": Status.NOT_EXPECTED,
+    "pair.not_in_rules": Status.NOT_IN_RULES,
+    "pair.not_named": Status.NOT_IN_QUANT_RULES,
+    "pair.no_file": Status.NOT_DUMPED,
+}
 _MAX_UNPACKED_NBYTES = 1 << 30
 _MAX_VALUES = 1 << 26
 
@@ -62,6 +75,15 @@ def unpack_columns(packed: bytes, positional: Iterable[type[Struct]] = ()) -> di
         return _Decoder(ArrayReader(inflate(packed, "columns")), positional).tables()
     except (AttributeError, LookupError, TypeError, OverflowError, RecursionError, zlib.error, struct.error) as error:
         raise ValueError(f"its columns are damaged: {error}") from error
+
+
+def saved_reason(code: str, facts: tuple[tuple[str, Fact], ...], status: str | None) -> Reason:
+    """Return a reason of a saved file; `None` as status for `OTHER`, and for what earlier versions saved."""
+    if status is None:
+        is_golden_file = code == "pair.no_file" and ("side", "golden") in facts
+        return Reason(code, facts, Status.NO_GOLDEN_FILE if is_golden_file else _STATUSES.get(code, Status.OTHER))
+    # Newer versions may have other statuses.
+    return Reason(code, facts, next((known for known in Status if known == status), Status.OTHER))
 
 
 def inflate(packed: bytes, noun: str) -> bytes:
@@ -124,12 +146,17 @@ class _Encoder:
         choices = []
         for reason in reasons:
             names, facts = zip(*reason.facts, strict=True) if reason.facts else ((), ())
-            shape = (reason.code, *names)
+            shape = (reason.code, reason.status, *names)
             choices.append(numbers[shape])
             groups.setdefault(shape, []).append(facts)
         described = [
-            [code, names, [self.column(fact) for fact in zip(*facts, strict=True)]]
-            for (code, *names), facts in groups.items()
+            [
+                code,
+                names,
+                [self.column(fact) for fact in zip(*facts, strict=True)],
+                *[status] * (status != Status.OTHER),
+            ]
+            for (code, status, *names), facts in groups.items()
         ]
         return ["reason", self.column(choices), described]
 
@@ -210,18 +237,20 @@ class _Decoder:
     def _reasons(self, length: int, choices: Column, groups: list[Any]) -> list[Reason]:
         found = self._column(choices, length)
         made = [
-            iter(self._group(code, names, columns, found.count(number)))
-            for number, (code, names, columns) in enumerate(groups)
+            iter(self._group(code, names, columns, found.count(number), *status))
+            for number, (code, names, columns, *status) in enumerate(groups)
         ]
         return list(_chosen(found, made))
 
-    def _group(self, code: str, names: list[str], columns: list[Column], length: int) -> list[Reason]:
+    def _group(
+        self, code: str, names: list[str], columns: list[Column], length: int, status: str | None = None
+    ) -> list[Reason]:
         if not all(isinstance(name, str) for name in (code, *names)):
             raise ValueError("its columns are damaged: the name of a reason or fact is not a string")
         if not columns:
-            return [Reason(code)] * length
+            return [saved_reason(code, (), status)] * length
         facts = zip(*[self._column(column, length) for column in columns], strict=True)
-        return [Reason(code, tuple(zip(names, row, strict=True))) for row in facts]
+        return [saved_reason(code, tuple(zip(names, row, strict=True)), status) for row in facts]
 
     def _mixed(self, length: int, choices: Column, columns: list[Column]) -> list[Any]:
         found = self._column(choices, length)

@@ -1,8 +1,9 @@
 """The saved form of a comparison: all data that reports need, without tensors.
 
 One JSON object with `schema`, `version`, `files` and the fields of `Comparison`. `files` names the other files of the
-same run; this one is written last, so that a run without it is incomplete. A reason is an object of `code`, `facts` and
-the English sentence as `text`. NaN and infinities are written as in Python: `NaN`, `Infinity`, `-Infinity`.
+same run; this one is written last, so that a run without it is incomplete. A reason is an object of `code`, `facts`,
+`status` unless that is `other`, and the English sentence as `text`. NaN and infinities are written as in Python: `NaN`,
+`Infinity`, `-Infinity`.
 
 `graphs` and `rows` are the large parts, and packed by `columns` in base64: `rows` has a string for some thousand rows
 with their verdicts, each on a line. `pictures` are packed as MessagePack, deflated, in base64.
@@ -30,9 +31,9 @@ from opdiff.core.errors import InputError
 from opdiff.core.filesystem import read_input, regular_file
 from opdiff.core.judgement import DocumentedResult, Verdict
 from opdiff.core.pictures import TensorPicture
-from opdiff.core.reasons import MAX_NESTING, Reason, because, nesting, render
+from opdiff.core.reasons import MAX_NESTING, Reason, Status, because, nesting, reasons_in, render
 from opdiff.core.row_store import RowStore
-from opdiff.report.packed_columns import inflate, pack_columns, unpack_columns
+from opdiff.report.packed_columns import inflate, pack_columns, saved_reason, unpack_columns
 from opdiff.report.parts import PartWriter, RowPart, write_parts
 
 if TYPE_CHECKING:
@@ -133,12 +134,22 @@ def _comparison(document: dict[str, Any]) -> Comparison:
     # One by one, because unpacked blocks take more memory than the rows that are made of them.
     for block in packed.rows:
         tables = unpack_columns(block, STORED_AS_ARRAYS)
-        rows.add(_values(tables, "rows", list[Row]))
+        rows.add([_with_own_input(row) for row in _values(tables, "rows", list[Row])])
         verdicts += _values(tables, "verdicts", list[Verdict])
         documented += _values(tables, "documented", list[DocumentedResult])
+    if "differences" not in document:
+        # Earlier versions saved them in a note only.
+        found = (each for note in head.notes for each in reasons_in(note) if each.code == "compare.environment_differs")
+        head = replace(head, differences=tuple(found))
     judgement = replace(head.judgement, verdicts=tuple(verdicts), documented=tuple(documented))
     pictures = _unpack_pictures(packed.pictures) if packed.pictures else ()
     return replace(head, graphs=graphs, rows=rows.finish(), judgement=judgement, pictures=pictures)
+
+
+def _with_own_input(row: Row) -> Row:
+    """Return a row with the field `is_own_input`, which earlier versions did not save."""
+    is_own_input = row.evidence is not None and row.evidence.code == "pair.inserted"
+    return replace(row, is_own_input=True) if is_own_input else row
 
 
 def pack_pictures(pictures: Sequence[TensorPicture]) -> bytes:
@@ -216,7 +227,8 @@ def files_of(path: str) -> tuple[str, ...] | None:
 
 def _to_json(value: object) -> dict[str, object]:
     if isinstance(value, Reason):
-        return {"code": value.code, "facts": dict(value.facts), "text": render(value)}
+        status = {"status": value.status} if value.status is not Status.OTHER else {}
+        return {"code": value.code, "facts": dict(value.facts), **status, "text": render(value)}
     if isinstance(value, Struct):
         return {name: getattr(value, name) for name in value.__struct_fields__}
     raise TypeError(f"{type(value).__name__} cannot be saved")
@@ -227,7 +239,7 @@ def _reason_from_json(value: dict[str, Any]) -> object:
     code, facts = value.get("code"), value.get("facts")
     if not isinstance(code, str) or not isinstance(facts, dict):
         return value
-    reason = Reason(code, tuple((name, _fact(fact)) for name, fact in facts.items()))
+    reason = saved_reason(code, tuple((name, _fact(fact)) for name, fact in facts.items()), value.get("status"))
     if nesting(reason) > MAX_NESTING:
         raise ValueError(f"its reasons have more than {MAX_NESTING} levels")
     return reason

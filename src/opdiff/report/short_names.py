@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from opdiff.core.reasons import Reason
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from opdiff.core.comparison import Comparison
+    from opdiff.core.reasons import Reason
 
 
 def short_names(comparison: Comparison) -> dict[str, str]:
@@ -40,4 +41,4 @@ def with_short_names(reason: Reason, names: Mapping[str, str]) -> Reason:
     if not isinstance(operator, str) or operator not in names:
         return reason
     facts = tuple((key, names[operator] if key == "operator" else fact) for key, fact in reason.facts)
-    return Reason(reason.code, facts)
+    return replace(reason, facts=facts)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from opdiff.core.comparison import Mode
 from opdiff.core.formatting import format_number
 from opdiff.core.judgement import MIN_COVERAGE, Outcome, changed_limits
-from opdiff.core.reasons import Language, Reason, because, kind_of, quoted, render
+from opdiff.core.reasons import Language, Reason, Status, because, kind_of, quoted, render
 from opdiff.report.columns import columns_of, cut_middle, padded, wrapped_lines
 from opdiff.report.offline_table import reason_text
 from opdiff.report.short_names import short_names, with_short_names
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import Finding
 
 GOOD_COSINE, GOOD_NORM_RATIO_ERROR = 0.99, 0.01
-# Codes of reasons for rows that cannot have a golden tensor by their nature.
-_NO_COUNTERPART = frozenset({"pair.constant", "pair.graph_constant", "pair.not_run"})
 _MAX_REASONS = 3
 _MAX_WORST = 10
 _MAX_CHARACTERS = 160
@@ -162,18 +160,17 @@ def advice_lines(comparison: Comparison, language: Language, *, has_details: boo
     judgement = comparison.judgement
     hidden = (_IN_TABLE if len(judgement.findings) > 1 else frozenset()) | (frozenset() if has_details else _DETAILS)
     names = short_names(comparison)
-    shown = [with_short_names(reason, names) for reason in judgement.advice if reason.code not in hidden]
+    warnings = comparison.warning_sentences
+    shown = [reason for reason in judgement.advice if reason.code not in hidden]
     for number, reason in enumerate(shown):
-        tone = Tone.WARNING if reason.code == "compare.warning" else Tone.PLAIN
+        tone = Tone.WARNING if reason in warnings else Tone.PLAIN
         tone = Tone(_TONES[judgement.outcome]) if number == 0 else tone
-        yield from sentence_lines([reason], language, tone)
+        yield from sentence_lines([with_short_names(reason, names)], language, tone)
 
 
 def warning_lines(comparison: Comparison, language: Language) -> Iterator[SummaryLine]:
     """Yield the warnings of mixed-up inputs, and the file that changed the limits, in lines of a terminal."""
-    judgement = comparison.judgement
-    warnings = [reason for reason in judgement.advice if reason.code == "compare.warning"]
-    warnings += changed_limits(judgement.limits)
+    warnings = comparison.warning_sentences + changed_limits(comparison.judgement.limits)
     yield from sentence_lines(warnings, language, Tone.WARNING)
 
 
@@ -244,7 +241,7 @@ def _missing(rows: Sequence[Row], *, has_hint: bool) -> Iterator[tuple[Reason, T
 
 def has_no_counterpart(row: Row) -> bool:
     """Return whether it is an input or a constant of the compiled model, which no golden tensor can equal."""
-    return row.reason is not None and not _NO_COUNTERPART.isdisjoint(kind_of(row.reason))
+    return row.status is Status.NO_COUNTERPART
 
 
 def _accuracy(compared: Sequence[Row]) -> Iterator[tuple[Reason, Tone]]:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from msgspec import Struct
 
 from opdiff.core.errors import InputError
-from opdiff.core.reasons import because
-from opdiff.run.task_round import MAX_COPIES, WORKER_DIED, Batch, Round, overdue_after
+from opdiff.core.reasons import Status, because
+from opdiff.run.task_round import MAX_COPIES, Batch, Round, overdue_after
 from opdiff.run.worker_task import Each, Task, run_task
 from opdiff.run.workers import SECONDS_PER_LOOK, Workers
 
@@ -73,9 +73,9 @@ class Cluster:
         failed = yield from self._run_round(work, batches, unread)
         singles = [Batch((job,), batch.place, batch.avoided) for batch, _ in failed for job in batch.jobs]
         failed = yield from self._run_round(work, singles, unread)
-        killed = [batch for batch, reason in failed if reason.code == WORKER_DIED]
+        killed = [batch for batch, reason in failed if reason.status is Status.KILLED]
         fatal = yield from self._run_round(work, killed, unread, max_tasks=1)
-        fatal += [(batch, reason) for batch, reason in failed if reason.code != WORKER_DIED]
+        fatal += [(batch, reason) for batch, reason in failed if reason.status is not Status.KILLED]
         fatal += yield from self._read_elsewhere(work, unread)
         yield from ((job, work.on_failure(job, reason)) for batch, reason in fatal for job in batch.jobs)
 
@@ -195,9 +195,11 @@ class _MappedJob(Generic[Job, Result]):
                 found = self._wait_a_second()
             except KilledWorker as error:
                 times, worker = error.allowed_failures + 1, error.last_worker.address
-                raise InputError(worker, because(WORKER_DIED, times=times, worker=worker)) from error
+                raise InputError(
+                    worker, because("run.worker_died", Status.KILLED, times=times, worker=worker)
+                ) from error
             except CancelledError as error:
-                raise InputError("cluster", because("run.scheduler_lost")) from error
+                raise InputError("cluster", because("run.scheduler_lost", Status.INTERRUPTED)) from error
             if found is None:
                 self._check_workers()
                 self._check_time(slowest_s)

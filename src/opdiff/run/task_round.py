@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from opdiff.core.reasons import Reason, because
+from opdiff.core.reasons import Reason, Status, because
 from opdiff.run.worker_task import Task, TaskResults, pack_function, run_task, unpack_function
 from opdiff.run.workers import SECONDS_PER_LOOK
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-WORKER_DIED = "run.worker_died"
 # Tasks of each thread that are submitted at once: a task that runs, and tasks that are ready when it ends.
 _TASKS_PER_THREAD = 3
 # How often a task that raised an exception is repeated. A task whose worker died is repeated by the scheduler.
@@ -302,7 +301,7 @@ class Round(Generic[Job, Result]):
                 running.copies += 1
                 self._submit(running, tried)
             else:
-                self._fail(running, because("run.overdue", seconds=round(limit)))
+                self._fail(running, because("run.overdue", Status.INTERRUPTED, seconds=round(limit)))
 
     def _cancel(self, futures: Sequence[Future[Any]]) -> None:
         # Without a scheduler nothing is left to cancel.
@@ -325,9 +324,11 @@ def _results(future: Future[TaskResults[Result]]) -> TaskResults[Result] | Reaso
     except TimeoutError:
         return None
     except KilledWorker as error:
-        return because(WORKER_DIED, times=error.allowed_failures + 1, worker=error.last_worker.address)
+        return because(
+            "run.worker_died", Status.KILLED, times=error.allowed_failures + 1, worker=error.last_worker.address
+        )
     except CancelledError:
-        return because("run.scheduler_lost")
+        return because("run.scheduler_lost", Status.INTERRUPTED)
     except Exception as error:  # noqa: BLE001  a border: whatever a task raises costs its jobs, not the run
-        return because("run.task_failed", error=str(error) or repr(error))
+        return because("run.task_failed", Status.INTERRUPTED, error=str(error) or repr(error))
     return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from msgspec import Struct, field
 
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.core.remote.urls import own_hosts
 
 if TYPE_CHECKING:
@@ -139,7 +139,14 @@ def _refusal(worker: str, sender: Sender) -> Reason | None:
 def version_differences(worker: str, there: Mapping[str, str | None], here: Mapping[str, str]) -> tuple[Reason, ...]:
     """Return in which software a worker differs from the client."""
     return tuple(
-        because("run.version_differs", worker=worker, name=name, version=there.get(name) or "none", here=version)
+        because(
+            "run.version_differs",
+            Status.INTERRUPTED,
+            worker=worker,
+            name=name,
+            version=there.get(name) or "none",
+            here=version,
+        )
         for name, version in here.items()
         if there.get(name) != version
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.reasons import Reason, because
+from opdiff.core.reasons import Reason, Status, because
 from opdiff.run.worker_task import Sender
 
 if TYPE_CHECKING:
@@ -93,14 +93,16 @@ class Workers:
     def obstacle(self, host: str = "") -> Reason | None:
         """Return why no task can run on a host, or on any host, any more; `None` if tasks can run."""
         if self._client.status == "closed":
-            return because("run.scheduler_lost")
+            return because("run.scheduler_lost", Status.INTERRUPTED)
         now = time.monotonic()
         if self.threads(host):
             self._seen_at[host] = now
         elif now - self._seen_at.setdefault(host, now) > _MAX_SECONDS_WITHOUT_WORKERS:
             if host:
-                return because("run.no_workers_of_host", host=host, seconds=_MAX_SECONDS_WITHOUT_WORKERS)
-            return because("run.no_workers", seconds=_MAX_SECONDS_WITHOUT_WORKERS)
+                return because(
+                    "run.no_workers_of_host", Status.INTERRUPTED, host=host, seconds=_MAX_SECONDS_WITHOUT_WORKERS
+                )
+            return because("run.no_workers", Status.INTERRUPTED, seconds=_MAX_SECONDS_WITHOUT_WORKERS)
         return None
 
     def _find(self) -> tuple[WorkerInfo, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
-from opdiff.core.reasons import because, kind_of
+from opdiff.core.reasons import Status, because, statuses_of
 from opdiff.core.remote.urls import has_secret, host_of, host_url
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.run.cluster import Cluster
     from opdiff.run.task_round import Place
-
-UNREADABLE = frozenset({"core.cannot_open", "core.cannot_read"})
-"""Reasons of results whose files could not be read; another host may be able to read them."""
 
 
 @contextmanager
@@ -36,8 +33,8 @@ def find_cluster(
 
 
 def is_unread(reason: Reason | None) -> bool:
-    """Return whether files could not be read, perhaps because another host has them."""
-    return reason is not None and not UNREADABLE.isdisjoint(kind_of(reason))
+    """Return whether a file could not be read, or a program is missing: another host may have them."""
+    return Status.NOT_HERE in statuses_of(reason)
 
 
 def place_of(path: str) -> Place:

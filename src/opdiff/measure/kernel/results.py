@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from opdiff.core.dtypes import Kind
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.measure.kernel.library import ROW, Call, examine, parts_of, scale_of
 from opdiff.measure.sums import (
     ZERO_THRESHOLD,
@@ -162,9 +162,9 @@ def _side(values: tuple[Any, ...], restore: Callable[[Number], Number]) -> SideS
 
 def _failure(status: int, detail: int, side: Operand) -> Failure:
     if status == _NO_FILE:
-        return _file_failure(side, because("core.cannot_open", error=os.strerror(detail)))
+        return _file_failure(side, because("core.cannot_open", Status.NOT_HERE, error=os.strerror(detail)))
     if status == _CANNOT_READ:
-        return _file_failure(side, because("core.cannot_read", error=os.strerror(detail)))
+        return _file_failure(side, because("core.cannot_read", Status.NOT_HERE, error=os.strerror(detail)))
     if status == _TOO_SHORT and detail < 0:
         return _file_failure(side, because("measure.file_shrank"))
     if status == _TOO_SHORT:

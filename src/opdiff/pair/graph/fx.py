@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.core.tensor import Slot
 from opdiff.pair.graph.arguments import find_matches
 from opdiff.pair.graph.edges import CONSTANTS, FX_TENSOR, GRAPH_INPUTS
@@ -176,7 +176,7 @@ class FxPairing:
         if op is None:
             return because("pair.no_producer", tensor=_edge_name(edge))
         if op.op_type in CONSTANTS:
-            return because("pair.graph_constant", name=op.name)
+            return because("pair.graph_constant", Status.NO_COUNTERPART, name=op.name)
         name = self._graph.fx_name(*edge)
         if edge in self._matches.refuted:
             return because("pair.name_refuted", tensor=name)

@@ -95,6 +95,7 @@ def fill(
             partner.op_type,
             op.timestamp,
             row.stack,
+            row.partner.is_target,
         )
 
 

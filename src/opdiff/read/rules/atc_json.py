@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from opdiff.core.errors import InputError
 from opdiff.core.filesystem import read_input
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.read.rules.c_escapes import unescape
 from opdiff.read.rules.model import READ_ATTRIBUTES, CompiledGraph, Model, ModelOp, TensorDesc
 
@@ -106,7 +106,7 @@ def read_atc_json(path: str) -> Model:
         graphs = tuple(_graph(graph, f"$.graph[{number}]") for number, graph in enumerate(document.graph))
         return Model(_information(_STRING, document.name) or "", graphs, _model_attributes(document.attr))
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
     except RecursionError as error:
         raise InputError(path, because("rules.nested_too_deeply")) from error
     except msgspec.ValidationError as error:

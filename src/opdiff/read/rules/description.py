@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from opdiff.core.errors import InputError
 from opdiff.core.filesystem import open_input, read_input
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.read.rules import om
 from opdiff.read.rules.model import Description
 from opdiff.read.strangers import find_stranger
@@ -56,7 +56,7 @@ def find_kind(path: str) -> ModelKind | None:
     except IsADirectoryError as error:
         raise InputError(path, because("rules.directory")) from error
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
     return _kind_of(start)
 
 
@@ -112,4 +112,4 @@ def _read_message(path: str) -> bytes:
     try:
         return read_input(path, _MAX_MESSAGE_NBYTES)
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error

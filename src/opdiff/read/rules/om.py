@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from opdiff.core.errors import InputError
 from opdiff.core.filesystem import open_input, size_of
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.read.rules.model import Description, OmHeader
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def read_om(path: str) -> Description:
         with open_input(path) as file:
             return _read_content(file, path, 0, size_of(file))
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
 
 
 def _read_content(file: BinaryIO, path: str, start: int, end: int, *, is_inner: bool = False) -> Description:

@@ -9,7 +9,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from opdiff.core.errors import InputError
 from opdiff.core.filesystem import open_input
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.read.rules.model_schema import MESSAGES, FieldError, encode
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def read_om2(path: str) -> bytes:
             manifest = next((member for member in members if member.filename == "manifest.json"), None)
             return _encode(path, document, _read_json(path, archive, manifest) if manifest else {})
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
     except (BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise InputError(path, because("rules.not_zip", error=str(error))) from error
 

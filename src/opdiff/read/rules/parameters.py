@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdiff.core.errors import InputError
 from opdiff.core.filesystem import read_input
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.read.rules.atc_document import to_document
 from opdiff.read.rules.description import ModelKind, read_description, require_kind
 from opdiff.read.rules.message_fields import MessageError
@@ -50,7 +50,7 @@ def _read_document(path: str) -> Any:  # noqa: ANN401  JSON
             return json.loads(read_input(path, _MAX_NBYTES))
         return to_document(read_description(path, kind).messages)
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
     except (ValueError, RecursionError) as error:
         raise InputError(path, because("rules.not_json", error=str(error))) from error
     except MessageError as error:

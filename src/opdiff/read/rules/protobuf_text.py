@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
 from opdiff.core.filesystem import read_input
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.read.rules.c_escapes import unescape
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def read_text(path: str) -> str:
     try:
         return read_input(path, _MAX_BYTES).decode(errors="replace")
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
 
 
 def iter_top(text: str, problems: dict[Reason, None]) -> Iterator[tuple[str, Block | str]]:

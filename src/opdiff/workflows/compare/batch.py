@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from opdiff.align.pairs import align_strided
 from opdiff.core.errors import DumpError, OpdiffError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.core.remote.urls import is_remote
 from opdiff.core.source import MAX_RANK, FileRange
 from opdiff.core.strides import SplitAxis
@@ -305,7 +305,9 @@ class Payloads:
             return 0
         data = self._found[source]
         if isinstance(data, OSError):
-            raise DumpError(source.path, because("core.cannot_read", error=data.strerror), source.offset) from data
+            raise DumpError(
+                source.path, because("core.cannot_read", Status.NOT_HERE, error=data.strerror), source.offset
+            ) from data
         if len(data) < source.nbytes:
             problem = because("core.file_ends", nbytes=source.nbytes, size=source.offset + len(data))
             raise DumpError(source.path, problem, source.offset)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.reasons import Reason, because
+from opdiff.core.reasons import Status, because, reasons_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row, Side
+    from opdiff.core.reasons import Reason
 
 _MAX_NAMES = 3
 
@@ -46,24 +47,14 @@ def find_dead_end(comparison: Comparison) -> DeadEnd | None:
 
 def _find_absent(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Return the names of operators that each side should have a file of."""
-    names: dict[str, list[str]] = {"target": [], "golden": []}
+    sides = {Status.NOT_DUMPED: "target", Status.NO_GOLDEN_FILE: "golden"}
+    names: dict[str, dict[str, None]] = {side: {} for side in sides.values()}
     for row in rows:
-        reasons = [*_flat(row.reason)] if row.reason else []
-        if any(reason.code == "pair.not_run" for reason in reasons):
-            continue
-        for reason in reasons:
-            if reason.code == "pair.no_file":
-                names[str(reason.fact("side"))].append(str(reason.fact("name")))
-    return {side: list(dict.fromkeys(found)) for side, found in names.items()}
-
-
-def _flat(reason: Reason) -> Iterator[Reason]:
-    """Yield a reason and the reasons in it."""
-    yield reason
-    for _, fact in reason.facts:
-        for inner in fact if isinstance(fact, tuple) else (fact,):
-            if isinstance(inner, Reason):
-                yield from _flat(inner)
+        if row.status is not Status.NO_COUNTERPART:
+            for reason in reasons_in(row.reason):
+                if reason.status in sides:
+                    names[sides[reason.status]][str(reason.fact("name"))] = None
+    return {side: list(found) for side, found in names.items()}
 
 
 def _side(name: str, side: Side, absent: Sequence[str]) -> Iterator[Reason]:

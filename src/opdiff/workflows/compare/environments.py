@@ -22,7 +22,7 @@ from opdiff.read.filename import DumpName
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from opdiff.core.comparison import Row, Side
+    from opdiff.core.comparison import Comparison, Row
     from opdiff.core.dump import Dump, DumpedOp
     from opdiff.core.graph import ModelOrigin, TextGraph
     from opdiff.core.judgement import Judgement
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from opdiff.pair import Rules
     from opdiff.read.graph.tree import GraphTree
 
-NOTE = "compare.environments_differ"
-DATES_NOTE = "compare.dates_differ"
 # Options of the compiler that decide in which precision and with which algorithms operators compute.
 _OPTIONS = (
     "--soc_version", "--core_type", "--precision_mode", "--precision_mode_v2", "--op_precision_mode",
@@ -50,37 +48,41 @@ _SECONDS_PER_DAY = 86_400
 _MICROSECONDS_PER_SECOND = 1_000_000
 
 
-def environment_note(differences: Iterable[Reason]) -> tuple[Reason, ...]:
+def environment_note(differences: tuple[Reason, ...]) -> tuple[Reason, ...]:
     """Return the differences as one note; nothing if there are none. Other dates alone are no other environment."""
-    found = tuple(dict.fromkeys(differences))
-    if [difference.fact("what") for difference in found] == [_DATE]:
-        return (because(DATES_NOTE, date=found[0]),)
-    return (because(NOTE, differences=found),) if found else ()
+    if _are_dates(differences):
+        return (because("compare.dates_differ", date=differences[0]),)
+    return (because("compare.environments_differ", differences=differences),) if differences else ()
 
 
-def with_environments(judgement: Judgement, target: Side, golden: Side, notes: Iterable[Reason]) -> Judgement:
-    """Return a judgement that names the environments, unless all is well.
+def _are_dates(differences: Sequence[Reason]) -> bool:
+    """Return whether the dates are all that differs."""
+    return [difference.fact("what") for difference in differences] == [_DATE]
+
+
+def with_environments(comparison: Comparison) -> Judgement:
+    """Return the judgement with advice that names the environments, unless all is well.
 
     Recorded differences of two NPU runs follow the sentences about outputs and noise. The last sentence names the
     versions that dumps do not record: for two NPU runs that differ, and for outputs that differ significantly from
     those of another platform, unless the inputs differ.
     """
+    judgement, differences = comparison.judgement, comparison.differences
     advice = judgement.advice
     positions = [number for number, sentence in enumerate(advice, 1) if sentence.code in _EXPLAINED]
-    if target.kind is not DumpKind.NPU or not (positions or judgement.findings):
+    if comparison.target.kind is not DumpKind.NPU or not (positions or judgement.findings):
         return judgement
     position = positions[-1] if positions else len(advice)
-    by_code = {note.code: note for note in notes}
-    known, dates = by_code.get(NOTE), by_code.get(DATES_NOTE)
-    differences = (because("compare.known_differences", differences=known.fact("differences")),) if known else ()
+    dates = environment_note(differences)[0] if _are_dates(differences) else None
+    known = (because("compare.known_differences", differences=differences),) if differences and not dates else ()
     unrecorded: tuple[Reason, ...] = ()
     have_other_inputs = any(finding.kind is ErrorKind.INPUT for finding in judgement.findings)
     if not have_other_inputs and not any(sentence.code in _NAMING_VERSIONS for sentence in advice):
-        if golden.kind is DumpKind.NPU:
+        if comparison.golden.kind is DumpKind.NPU:
             unrecorded = (because("compare.check_versions", date=dates and because("compare.dates_first", note=dates)),)
         elif judgement.outputs.agreement is Agreement.SIGNIFICANT:
             unrecorded = (because("compare.after_upgrade"),)
-    return replace(judgement, advice=(*advice[:position], *differences, *advice[position:], *unrecorded))
+    return replace(judgement, advice=(*advice[:position], *known, *advice[position:], *unrecorded))
 
 
 # Offline

@@ -20,9 +20,8 @@ from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, open_atomic
 from opdiff.core.comparison import STORED_AS_ARRAYS, Row
 from opdiff.core.filesystem import read_input
-from opdiff.core.reasons import kind_of
+from opdiff.core.reasons import Status, statuses_of
 from opdiff.report.packed_columns import pack_columns, unpack_columns
-from opdiff.workflows.cluster import UNREADABLE
 from opdiff.workflows.compare.job import JobOutcome
 
 if TYPE_CHECKING:
@@ -36,8 +35,8 @@ _SUFFIX = ".rows"
 _MAX_CHUNK_JOBS = 2000
 _MAX_CHUNK_BYTES = 1 << 30
 _MAX_FILE_BYTES = 1 << 28
-# Reasons of failures that another attempt may not have.
-_TRANSIENT = UNREADABLE | {"compare.process_died", "compare.no_memory"}
+# Failures that another attempt may not have.
+_TRANSIENT = frozenset({Status.NOT_HERE, Status.KILLED, Status.INTERRUPTED})
 
 
 class FinishedChunks:
@@ -111,8 +110,7 @@ def _is_final(outcome: JobOutcome) -> bool:
 
 def is_transient(row: Row) -> bool:
     """Return whether another attempt may measure a row that could not be measured."""
-    codes = kind_of(row.reason) if row.reason is not None else ()
-    return any(code in _TRANSIENT or code.startswith("run.") for code in codes)
+    return not _TRANSIENT.isdisjoint(statuses_of(row.reason))
 
 
 def _chunks(jobs: Sequence[Job]) -> Iterator[tuple[Job, ...]]:

@@ -11,7 +11,6 @@ from msgspec import structs
 from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, open_atomic
 from opdiff.core.comparison import next_command
-from opdiff.core.judgement import FITTING_RULES
 from opdiff.workflows.compare.dead_ends import find_dead_end
 
 if TYPE_CHECKING:
@@ -24,9 +23,8 @@ def next_step(comparison: Comparison) -> str:
     If the rule file is of another model, the command compares by the one that fits, if it was found. Empty if there is
     nothing to look at, or if the inputs do not exist any more.
     """
-    for sentence in comparison.judgement.advice:
-        if sentence.code == FITTING_RULES:
-            return str(sentence.fact("next"))
+    if comparison.fitting_command:
+        return comparison.fitting_command
     dead_end = find_dead_end(comparison)
     if dead_end is not None:
         return shlex.join(["opdiff", "inspect", dead_end.path]) if filesystem.exists(dead_end.path) else ""

@@ -18,9 +18,8 @@ from opdiff.core.comparison import ExtraInputs, Mode, ModelGraph, Side
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.pairing import Unpaired
-from opdiff.core.reasons import all_of, because, first_of, kind_of
+from opdiff.core.reasons import Status, all_of, because, first_of, statuses_of
 from opdiff.pair import PairOptions, Rules, pair, resolve
-from opdiff.pair.joined_names import UNKNOWN_CODES
 from opdiff.pair.scenario import rule_notes
 from opdiff.pair.target_graph import target_graph
 from opdiff.read.rules import read_rule_directory
@@ -52,6 +51,8 @@ if TYPE_CHECKING:
 
 # Names of a side that are kept as examples.
 _MAX_NAMES = 4
+# Operators and outputs that a rule file of the offline model would explain.
+_UNCLEAR = frozenset({Status.NOT_IN_QUANT_RULES, Status.UNCLEAR_NAME})
 
 
 class PairBatch(Struct, frozen=True):
@@ -207,7 +208,7 @@ def _names_note(pairs: Iterable[PairingResult], target: Dump, rules: Rules) -> I
     needy = {
         pair.label.target if pair.key is None else pair.key.op
         for pair in pairs
-        if isinstance(pair, Unpaired) and not UNKNOWN_CODES.isdisjoint(kind_of(pair.reason))
+        if isinstance(pair, Unpaired) and not _UNCLEAR.isdisjoint(statuses_of(pair.reason))
     }
     if needy:
         yield because("pair.by_names_only", count=len(needy), total=len(target.operators))

@@ -17,7 +17,7 @@ from opdiff.core.dtypes import largest_finite
 from opdiff.core.errors import ElementError, LayoutError, OpdiffError
 from opdiff.core.metrics import TensorStats
 from opdiff.core.pairing import Pairing
-from opdiff.core.reasons import Reason, because
+from opdiff.core.reasons import Reason, Status, because
 from opdiff.measure.graph_metrics import documented_metrics, extra_metrics, stats_of_sums
 from opdiff.measure.metrics import metrics_of
 
@@ -117,7 +117,7 @@ def outcome_of(measure: Callable[[Job, *_Args], Row], job: Job, *args: *_Args) -
 
 def died(job: Job) -> JobOutcome:
     """Return the outcome of a job whose process was killed."""
-    return JobOutcome(failed(job, because("compare.process_died")))
+    return JobOutcome(failed(job, because("compare.process_died", Status.KILLED)))
 
 
 def failed(job: Job, reason: Reason) -> Row:
@@ -128,7 +128,7 @@ def failed(job: Job, reason: Reason) -> Row:
 def reason_of(error: OpdiffError | MemoryError) -> Reason:
     """Return an error as the reason of a row."""
     if isinstance(error, MemoryError):
-        return because("compare.no_memory")
+        return because("compare.no_memory", Status.INTERRUPTED)
     return error.reason
 
 
@@ -188,6 +188,7 @@ def data_row(job: Job, pair: AlignedPair, sums: Sums, kl: float | None = None) -
         pairing.unit,
         pairing.timestamp,
         pairing.stack,
+        is_own_input=pairing.is_own_input,
     )
 
 

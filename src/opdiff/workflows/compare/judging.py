@@ -62,8 +62,8 @@ def judge_inputs(
         with_facts = assess(facts=facts)
         is_worse = len(with_facts.defects) > len(judgement.defects)
         judgement = replace(judgement, defects=with_facts.defects) if is_worse else with_facts
-    environment = steps.attempt(because("compare.step_environment"), partial(_environment_note, inputs, rows), ())
-    notes = (*measured.notes, *environment)
+    differences = steps.attempt(because("compare.step_environment"), partial(_differences, inputs, rows), ())
+    environment = steps.attempt(because("compare.step_environment"), partial(environment_note, differences), ())
     profiles = steps.attempt(because("compare.step_profiles"), partial(find_profiles, rows, judgement, pairs), ())
     pictures = steps.attempt(
         because("compare.step_pictures"), partial(find_pictures, rows, judgement, pairs, bounds), ()
@@ -79,19 +79,21 @@ def judge_inputs(
         graphs=measured.graphs,
         environment=find_environment(),
         profiles=profiles,
-        notes=notes,
+        notes=(*measured.notes, *environment),
         extra_inputs=inputs.extra_inputs,
         warnings=inputs.warnings,
         error_facts=facts,
         pictures=pictures,
+        differences=differences,
     )
     advised = steps.attempt(because("compare.step_advice"), partial(with_input_advice, comparison), comparison)
     return steps.noted(advised)
 
 
-def _environment_note(inputs: Inputs, rows: Sequence[Row]) -> tuple[Reason, ...]:
+def _differences(inputs: Inputs, rows: Sequence[Row]) -> tuple[Reason, ...]:
+    """Return each difference between the environments once."""
     dtypes = dtype_differences(rows) if inputs.golden.kind is DumpKind.NPU else ()
-    return tuple(environment_note((*inputs.differences, *dtypes)))
+    return tuple(dict.fromkeys((*inputs.differences, *dtypes)))
 
 
 def replay_suspects(

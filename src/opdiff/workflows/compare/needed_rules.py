@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from opdiff.core import filesystem
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError
-from opdiff.core.judgement import FITTING_RULES
-from opdiff.core.reasons import because, kind_of
+from opdiff.core.reasons import Status, because
 from opdiff.core.remote.urls import is_remote
 from opdiff.read.directory import locate
 from opdiff.read.rules import read_rules
@@ -32,32 +31,34 @@ _ATC_OF_MODEL = "atc --mode=1 --om=MODEL.om --json=MODEL.json"
 _ATC_OF_TEXT = "atc --mode=5 --om=ge_proto_BUILD.txt --json=GRAPH.json"
 
 
-def needed_rules(comparison: Comparison) -> Iterator[Reason]:
-    """Yield what the given rule file describes, and the file beside it that fits, otherwise how to get one.
+def needed_rules(comparison: Comparison) -> tuple[list[Reason], str]:
+    """Return what the given rule file describes, and the file beside it that fits, otherwise how to get one.
 
-    Nothing is yielded if no rule file was given.
+    The command repeats the comparison with the file that fits; it is empty if there is none. Without a given rule file,
+    there are no sentences either.
     """
     given, dumped = _given(comparison), locate(comparison.target.path).model
     if not given:
-        return
+        return [], ""
+    sentences = []
     option, path = next(iter(given.items()))
     described = _described_model(path)
     if described:
         of_dump = because("compare.dumped_model", model=dumped) if dumped else None
         facts = {"option": f"-{option}", "file": os.path.basename(path), "model": described, "dumped": of_dump}
-        yield because("compare.rules_of_model", **facts)
+        sentences.append(because("compare.rules_of_model", **facts))
     needed = "fr" if option == "qfr" and comparison.target.kind is DumpKind.NPU else option
-    fitting = _fitting_rules(comparison, path, needed)
+    fitting, command = _fitting_rules(comparison, path, needed)
     if fitting is not None:
-        yield fitting
-        return
+        return [*sentences, fitting], command
     if option == "qfr":
-        yield because("compare.quant_rules_needed")
+        sentences.append(because("compare.quant_rules_needed"))
     if needed != "qfr":
-        yield because("compare.fusion_rules_needed", option=f"-{needed}", command=_ATC_OF_MODEL)
+        sentences.append(because("compare.fusion_rules_needed", option=f"-{needed}", command=_ATC_OF_MODEL))
     # Inference may have such folders, too.
     if dumped:
-        yield because("compare.training_rules_needed", command=_ATC_OF_TEXT)
+        sentences.append(because("compare.training_rules_needed", command=_ATC_OF_TEXT))
+    return sentences, ""
 
 
 def _given(comparison: Comparison) -> dict[str, str]:
@@ -77,10 +78,10 @@ def _described_model(path: str) -> str:
     return next(filter(None, names), "")
 
 
-def _fitting_rules(comparison: Comparison, given: str, option: str) -> Reason | None:
-    """Find the file that has most of the operators that the given file does not have."""
-    reasons = ((row, kind_of(row.reason)) for row in comparison.rows if row.reason)
-    unknown = {row.key.op if row.key else row.label.target for row, codes in reasons if "pair.not_in_rules" in codes}
+def _fitting_rules(comparison: Comparison, given: str, option: str) -> tuple[Reason | None, str]:
+    """Find the file that has most of the operators that the given file does not have, and the command that uses it."""
+    rows = (row for row in comparison.rows if row.status is Status.NOT_IN_RULES)
+    unknown = {row.key.op if row.key else row.label.target for row in rows}
     shares: dict[str, float] = {}
     for path in islice(_rule_files_beside(given), _MAX_FILES):
         with suppress(InputError, OSError):
@@ -88,11 +89,11 @@ def _fitting_rules(comparison: Comparison, given: str, option: str) -> Reason | 
                 shares[path] = known_share(unknown, read_rules(path))
     best = max(shares, key=lambda path: shares[path], default="")
     if not best or shares[best] <= _MIN_SHARE:
-        return None
+        return None, ""
     known = round(shares[best] * len(unknown))
     options = _given(comparison) | {option: best}
     command = compare_command(comparison.target.path, comparison.golden.path, **options)
-    return because(FITTING_RULES, path=best, known=known, count=len(unknown), next=command)
+    return because("compare.fitting_rules", path=best, known=known, count=len(unknown), next=command), command
 
 
 def _rule_files_beside(given: str) -> Iterator[str]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from opdiff.core.reasons import because
 from opdiff.judge.comparison_judgement import judge
 from opdiff.workflows.compare.dead_ends import find_dead_end
 from opdiff.workflows.compare.environments import with_environments
@@ -43,15 +42,14 @@ def with_input_advice(comparison: Comparison) -> Comparison:
     It begins with warnings, and names how the environments of the runs differ, the rule file that is needed if the
     given one is of another model, and what to do if nothing could be compared.
     """
-    warnings, notes = comparison.warnings, comparison.notes
-    judgement = with_environments(comparison.judgement, comparison.target, comparison.golden, notes)
-    advice = [because("compare.warning", problem=warning, command=warning.fact("command")) for warning in warnings]
-    advice += judgement.advice
+    judgement = with_environments(comparison)
+    advice = [*comparison.warning_sentences, *judgement.advice]
+    command = ""
     if judgement.misfit is not None:
         from opdiff.workflows.compare.needed_rules import needed_rules
 
         position = advice.index(judgement.misfit) + 1
-        advice[position:position] = needed_rules(comparison)
+        advice[position:position], command = needed_rules(comparison)
     dead_end = find_dead_end(comparison)
     advice += dead_end.reasons if dead_end is not None else ()
-    return replace(comparison, judgement=replace(judgement, advice=tuple(advice)))
+    return replace(comparison, judgement=replace(judgement, advice=tuple(advice)), fitting_command=command)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import DumpError
 from opdiff.core.filesystem import regular_file
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.core.remote.urls import is_remote
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _copy(source: FileRange, nbytes: int, file: IO[bytes]) -> None:
     try:
         descriptor = regular_file(source.path)
     except OSError as error:
-        raise DumpError(source.path, because("core.cannot_open", error=error.strerror)) from error
+        raise DumpError(source.path, because("core.cannot_open", Status.NOT_HERE, error=error.strerror)) from error
     try:
         file.flush()
         done = 0

@@ -12,7 +12,7 @@ from opdiff import __version__
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import InputError
 from opdiff.core.filesystem import open_input
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.read.filename import GOLDEN_MANIFEST
 
 if TYPE_CHECKING:
@@ -122,6 +122,6 @@ def find_manifest(folder: str) -> Manifest | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(path, because("golden.not_manifest", error=str(error))) from error

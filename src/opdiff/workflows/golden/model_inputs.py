@@ -13,7 +13,7 @@ from opdiff.align import convert
 from opdiff.core import codes as elements
 from opdiff.core.dtypes import FLOAT32, Kind
 from opdiff.core.errors import DumpError, ElementError, InputError, LayoutError, UsageError
-from opdiff.core.reasons import Reason, because, quoted
+from opdiff.core.reasons import Reason, Status, because, quoted
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Tensor, TensorSpec, file_safe_name
 from opdiff.read import read_operator
@@ -152,7 +152,7 @@ def _read_raw(spec: InputSpec, path: str, shape: Shape | None) -> AnyArray:
     try:
         nbytes = os.stat(path).st_size
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
     dtype = _dtype(spec)
     needed = dtype.nbytes(prod(extents))
     if nbytes != needed:

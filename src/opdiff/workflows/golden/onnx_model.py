@@ -17,7 +17,7 @@ from msgspec import Struct
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError, InputError
 from opdiff.core.filesystem import regular_file
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
 
@@ -196,7 +196,7 @@ def map_file(path: str) -> mmap.mmap:
                 raise InputError(path, because("golden.model_size"))
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
 
 
 def _check_external_files(model: OnnxModel) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ def import_runtime() -> Any:  # noqa: ANN401  ONNX Runtime is optional and untyp
     try:
         import onnxruntime
     except ImportError as error:
-        raise UsageError(because("golden.needs_onnxruntime")) from error
+        raise UsageError(because("golden.needs_onnxruntime", Status.NOT_HERE)) from error
     return onnxruntime
 
 

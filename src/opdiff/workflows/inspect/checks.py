@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core import dtypes
-from opdiff.core.reasons import Reason, because, first_of, quoted
+from opdiff.core.reasons import Reason, Status, because, first_of, quoted
 from opdiff.core.source import MAX_RANK
 from opdiff.core.tensor import Container, Slot
 from opdiff.read.directory import is_debug, is_statistics
 from opdiff.read.filename import FxName
-from opdiff.read.npy import NOT_NUMERIC
 from opdiff.workflows.agreement import tensor_doubts
 from opdiff.workflows.inspect.contents import shared_addresses, tensor_key
 
@@ -67,7 +66,7 @@ def _unreadable(dumps: DumpTree) -> Iterator[CheckResult]:
     found = [(problem.path, problem.reason) for problem in problems]
     # FX writes every argument of an operator, also None, types, devices and strings.
     fx = {entry.path for entry in dumps.tree.entries() if isinstance(entry.parsed, FxName)}
-    arguments = {path for path, what in found if path in fx and what.code == NOT_NUMERIC}
+    arguments = {path for path, what in found if path in fx and what.status is Status.NO_TENSOR}
     where = tuple(_at(path, what) for path, what in found if path not in arguments)
     yield _result(Severity.ERROR, "unreadable", where)
     yield _result(Severity.NOTE, "no-tensor", map(quoted, sorted(arguments)))

@@ -192,7 +192,7 @@ class _Search:
 
     def _note_narrow(self, variant: Variant, results: Mapping[str, AnyArray]) -> None:
         """Note how large the errors of an accumulation in 16 bits are: the order of its sums is not known."""
-        if variant.reason.code != "replay.cause_accumulation":
+        if not variant.is_narrow_sum:
             return
         found = [(results[name].ravel(), expected.ravel()) for name, expected in self._baseline.items()]
         errors = [np.linalg.norm(one - two) / (np.linalg.norm(two) or np.inf) for one, two in found]
@@ -246,8 +246,7 @@ class _Search:
         """Return the reason of small errors: accumulation in 16 bits if it causes errors of this size."""
         for reason, error in self._narrow:
             if error / _MAX_LEVEL_RATIO <= worst.error <= error * _MAX_LEVEL_RATIO:
-                facts = {name: reason.fact(name) for name in ("operator", "op_type", "dtype")}
-                return because("replay.cause_accumulation_level", error=error, **facts)
+                return because("replay.cause_accumulation_level", error=error, **dict(reason.facts))
         return because("replay.cause_precision")
 
     def _quantization(self, worst: ReplayedOutput) -> Iterator[_Tried]:

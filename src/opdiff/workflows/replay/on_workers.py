@@ -24,7 +24,6 @@ from msgspec.structs import replace
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.core.moved_source import LocalFiles
-from opdiff.core.reasons import kind_of
 from opdiff.core.remote.urls import host_of
 from opdiff.pair.dump_index import DumpIndex
 from opdiff.run.task_round import BatchWork, Place
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
 
 # Computing a small operator takes about as long as measuring this many bytes, so that few operators are a batch.
 _MIN_WEIGHT_BYTES = 16 << 20
-_NO_ENGINE = "golden.needs_onnxruntime"
 
 
 class Requirements(Struct, frozen=True):
@@ -234,9 +232,7 @@ def _run(
 
 def _is_unread_there(replayed: Replay | None) -> bool:
     """Return whether a worker could not compute an operator, and another process may."""
-    if replayed is None or replayed.reason is None:
-        return replayed is None
-    return is_unread(replayed.reason) or _NO_ENGINE in kind_of(replayed.reason)
+    return replayed is None or is_unread(replayed.reason)
 
 
 def _golden_jobs(operator: RuleOp, golden: GoldenValues | None) -> tuple[Job, ...]:

@@ -13,7 +13,7 @@ from opdiff.core import codes as elements
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import InputError, OpdiffError
 from opdiff.core.judgement import ErrorKind
-from opdiff.core.reasons import Reason, because
+from opdiff.core.reasons import Reason, Status, because
 from opdiff.core.replay import Replay, ReplayedInput, ReplayedOutput, ReplayVerdict
 from opdiff.core.tensor import TensorSpec, coordinates
 from opdiff.judge.limits import coarser
@@ -78,7 +78,7 @@ def replay_operator(context: ReplayContext, operator: RuleOp) -> Replay:
             return not_replayable(operator, found)
         return found.replay()
     except (OpdiffError, MemoryError) as error:
-        reason = error.reason if isinstance(error, OpdiffError) else because("compare.no_memory")
+        reason = error.reason if isinstance(error, OpdiffError) else because("compare.no_memory", Status.INTERRUPTED)
         return not_replayable(operator, reason)
 
 

@@ -19,7 +19,7 @@ from opdiff.core import onnx_encoder as onnx
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import InputError, OpdiffError
 from opdiff.core.graph import parse_input
-from opdiff.core.reasons import Reason, because
+from opdiff.core.reasons import Reason, Status, because
 from opdiff.core.replay import Arithmetic, Replay, ReplayVerdict
 from opdiff.core.tensor import Declared, Slot, TensorKey
 from opdiff.workflows.agreement import trusted_codes
@@ -86,7 +86,7 @@ def replay_by_type(context: TypeContext, operator: RuleOp) -> Replay:
     except UnsupportedOperatorError as problem:
         return not_replayable(operator, because("replay.type_unsupported", type=operator.op_type, problem=str(problem)))
     except (OpdiffError, MemoryError) as error:
-        reason = error.reason if isinstance(error, OpdiffError) else because("compare.no_memory")
+        reason = error.reason if isinstance(error, OpdiffError) else because("compare.no_memory", Status.INTERRUPTED)
         return not_replayable(operator, reason)
 
 

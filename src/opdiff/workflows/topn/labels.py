@@ -11,7 +11,7 @@ from msgspec import Struct
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import DumpError, ElementError, InputError
 from opdiff.core.filesystem import read_input
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.measure.topn import NO_CLASS
 from opdiff.read import read_operator
 from opdiff.workflows.topn.sample_pairs import input_name, without_output_number
@@ -54,7 +54,7 @@ def read_labels(path: str) -> Labels:
     try:
         raw = read_input(path, _MAX_FILE_NBYTES)
     except OSError as error:
-        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_read", Status.NOT_HERE, error=error.strerror)) from error
     lines = [line.strip() for line in raw.decode("utf-8-sig", errors="replace").splitlines()]
     fields = [(number, _fields(line)) for number, line in enumerate(lines, 1) if line and not line.startswith("#")]
     if len(fields) > 1 and not _INTEGER.fullmatch(fields[0][1][-1]) and _INTEGER.fullmatch(fields[1][1][-1]):

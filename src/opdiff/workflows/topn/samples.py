@@ -23,11 +23,11 @@ from opdiff.core.dtypes import Kind
 from opdiff.core.errors import DumpError, ElementError, InputError, LayoutError
 from opdiff.core.filesystem import natural_key
 from opdiff.core.graph import parse_input
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Status, because
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Tensor, TensorSpec, file_safe_name
 from opdiff.read import read_operator
-from opdiff.read.directory import HASH_NOT_MAPPED, scan
+from opdiff.read.directory import scan
 from opdiff.read.dump import read_folder_dump
 from opdiff.read.filename import DumpName
 
@@ -148,14 +148,14 @@ def _tensors_of_tree(
 
 def _left_out(tree: Tree) -> Iterator[Reason]:
     """Yield a remark about files that could not be examined."""
-    problems = [problem for problem in tree.problems if problem.reason.code != HASH_NOT_MAPPED]
+    problems = [problem for problem in tree.problems if not problem.is_hash]
     if problems:
         yield because("topn.left_out", count=len(problems), path=problems[0].path, problem=problems[0].reason)
 
 
 def _array_files(tree: Tree, pattern: str) -> list[str]:
     # Numbers of samples look like the hashed names of dump files.
-    numbered = (problem.path for problem in tree.problems if problem.reason.code == HASH_NOT_MAPPED)
+    numbered = (problem.path for problem in tree.problems if problem.is_hash)
     paths = [*tree.unrecognized, *numbered, *(entry.path for entry in tree.entries())]
     chosen = [path for path in paths if path.endswith(_ARRAY_SUFFIXES)]
     if pattern:
@@ -186,7 +186,7 @@ def _raw_tensor(path: str, options: TopnOptions) -> Tensor:
     try:
         nbytes = os.stat(path).st_size
     except OSError as error:
-        raise InputError(path, because("core.cannot_open", error=error.strerror)) from error
+        raise InputError(path, because("core.cannot_open", Status.NOT_HERE, error=error.strerror)) from error
     count, rest = divmod(nbytes * 8, dtype.bits)
     classes = options.classes or count
     if rest or not count or count % classes:

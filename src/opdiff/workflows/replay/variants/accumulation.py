@@ -38,7 +38,7 @@ def narrow_sums(computation: Computation, device: DType) -> Iterator[Variant]:
         for sums in _blocks_of(computation, node):
             reason = because("replay.cause_accumulation", operator=node.name, op_type=node.op_type, dtype=device.name)
             subgraph = computation.with_node(node, *sums.nodes(FLOAT16_ELEMENTS[device]))
-            yield Variant(ErrorKind.PRECISION, reason, subgraph)
+            yield Variant(ErrorKind.PRECISION, reason, subgraph, is_narrow_sum=True)
 
 
 def _blocks_of(computation: Computation, node: EncodedNode) -> Iterator[_Sums]:

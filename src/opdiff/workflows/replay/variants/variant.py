@@ -26,12 +26,14 @@ class Variant(Struct, frozen=True):
         reason: the change.
         subgraph: the changed subgraph.
         change_input: changes the values of inputs: name and values to values.
+        is_narrow_sum: whether sums are rounded to 16 bits after some products each.
     """
 
     kind: ErrorKind
     reason: Reason
     subgraph: Subgraph
     change_input: Callable[[str, AnyArray], AnyArray] | None = None
+    is_narrow_sum: bool = False
 
 
 class Computation(Struct, frozen=True):
