@@ -49,8 +49,14 @@ def matplotlib() -> Any:
     return found
 
 
-def test_public_names_are_listed_before_their_import() -> None:
-    assert dir(opdiff) == sorted(opdiff.__all__)
+def test_public_names_are_frozen_and_listed_before_their_import() -> None:
+    """Names that programs of users import. Signatures and attributes are compared with the page about Python."""
+    frozen = (
+        "CompareOptions Comparison DataMode Dump GoldenOptions InputError Mode OpdiffError StageName StagesOptions "
+        "TopnOptions UsageError __version__ compare golden open stages topn"
+    )
+    assert dir(opdiff) == opdiff.__all__ == frozen.split()
+    assert all(getattr(opdiff, name) for name in opdiff.__all__)
 
 
 def test_the_result(comparison: opdiff.Comparison, graphs: opdiff.Comparison) -> None:
@@ -238,6 +244,9 @@ def test_functions_as_metrics(sample: Sample, tmp_path: Path) -> None:
     for name, problem in (("cosinesimilarity", "is taken"), ("p 99", "not a word")):
         with pytest.raises(opdiff.OpdiffError, match=problem):
             opdiff.compare(sample.target, sample.golden, rules=sample.rules, metrics={name: fail})
+    for elsewhere in ({"cluster": "local:1"}, {"resume": True}):
+        with pytest.raises(UsageError, match="with functions goes with neither `cluster` nor `resume`"):
+            opdiff.compare(sample.target, sample.golden, rules=sample.rules, metrics=functions, **elsewhere)
 
 
 def test_unknown_plots_are_refused(comparison: opdiff.Comparison) -> None:

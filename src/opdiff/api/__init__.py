@@ -165,7 +165,8 @@ def open(  # noqa: A001  the public name is `opdiff.open`
         UsageError: there are several tokens, or none with these numbers.
         InputError: there is no dump, there are several, or the file cannot be read.
     """
-    return open_dump(without_secrets(os.fspath(path)), rank, token, graph)
+    with _python_errors():
+        return open_dump(without_secrets(os.fspath(path)), rank, token, graph)
 
 
 @_taking_fields(CompareOptions)
@@ -212,6 +213,8 @@ def compare(
         quant_rules=without_secrets(str(quant_rules)),
         in_process=True,
     )
+    if functions and (wanted.cluster or wanted.resume):
+        raise UsageError(because("api.functions_elsewhere"))
     with _python_errors():
         (result,) = pipeline.compare(wanted, lambda _done, _total: None)
         if isinstance(result, ComparisonProblem):

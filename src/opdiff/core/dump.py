@@ -188,7 +188,8 @@ class SideTensor(Struct, frozen=True, gc=False):
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> AnyArray:  # noqa: FBT001  the protocol of NumPy
         import numpy as np
 
-        return np.array(self.numpy(), dtype, copy=copy)
+        # NumPy 1 does not know `None` as a copy mode.
+        return np.asarray(self.numpy(), dtype) if copy is None else np.array(self.numpy(), dtype, copy=copy)
 
     def __repr__(self) -> str:
         shape = "" if self.shape is None else str(self.shape)

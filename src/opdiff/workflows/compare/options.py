@@ -167,7 +167,7 @@ def check_options(options: CompareOptions) -> None:
             raise InputError(path, because("core.no_such_path"))
     if options.is_selected and not options.target_rules:
         raise UsageError(because("compare.selection_needs_rules"))
-    if options.resume and (options.custom or options.functions):
+    if options.resume and options.custom:
         raise UsageError(because("compare.resume_custom"))
     if options.custom and not os.path.isdir(options.custom):
         raise UsageError(because("compare.no_custom_directory", path=options.custom))
