@@ -182,6 +182,18 @@ def test_tensors_behind_rows_of_graph_mode(tmp_path: Path) -> None:
     assert checked > 20
 
 
+def test_rows_of_whole_operators(tmp_path: Path) -> None:
+    made = write_graph_sample(str(tmp_path / "s"))
+    for path in list(Path(made.target).rglob("Relu.*")):
+        path.unlink()
+    rows = [row for row in opdiff.compare(made.target, made.golden, rank=0, token=0) if row.golden_only]
+    assert rows
+    assert rows[0].golden is not None
+    assert "find" not in repr(rows[0])
+    with pytest.raises(opdiff.InputError, match="this row is about a whole operator"):
+        rows[0].golden.numpy()
+
+
 def test_rows_without_files(sample: Sample, tmp_path: Path) -> None:
     shutil.copytree(sample.golden, tmp_path / "golden")
     made = opdiff.compare(sample.target, tmp_path / "golden", rules=sample.rules)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable  # noqa: TC003  msgspec reads it
 from typing import TYPE_CHECKING
 
+from msgspec.structs import astuple
+
 from opdiff.core import comparison as core
 from opdiff.core.dump import SideTensor  # noqa: TC001  msgspec reads it
 
@@ -18,6 +20,9 @@ class RowSide(core.SideInfo, frozen=True, kw_only=True):
     """One side of a row; `find` opens its dump."""
 
     find: Callable[[], SideTensor]
+
+    def __repr__(self) -> str:
+        return repr(core.SideInfo(*astuple(self)[:-1]))
 
     @property
     def tensor(self) -> SideTensor:

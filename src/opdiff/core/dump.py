@@ -162,6 +162,11 @@ class SideTensor(Struct, frozen=True, gc=False):
         """Name of the stored layout, as `NC1HWC0`; empty without data."""
         return self.tensor.spec.layout if self.tensor is not None else ""
 
+    @property
+    def doubts(self) -> tuple[Reason, ...]:
+        """Contradictions in the file: the numbers may not be those of the tensor."""
+        return self.tensor.doubts if self.tensor is not None else ()
+
     def numpy(self) -> AnyArray:
         """Read the numbers in the stored shape. The array is read-only where it is a part of the file.
 
@@ -215,7 +220,7 @@ class GraphKind(StrEnum):
 
 
 class GraphOp(Struct, frozen=True, gc=False):
-    """Description of one operator of a token.
+    """Description of one operator of a token, or of a dump that `opdiff.open` reads.
 
     Attributes:
         name: its name in file names; node and target of FX operators.
