@@ -16,6 +16,7 @@ from markdown_tables import tables_of
 from onnx_models import model, node, value, write
 from opdiff.cli.parsers import command_parser
 from opdiff.core.comparison import Row
+from opdiff.core.dump import GraphOp, SideTensor
 from opdiff.core.judgement import Finding
 from opdiff.core.tensor import Slot
 from opdiff.sample import write_sample
@@ -25,6 +26,8 @@ from opdiff.sample.stages import write_stage_sample
 TEXT = (Path(__file__).parent.parent / "docs" / "python.md").read_text()
 _CODE = re.compile(r"`([^`]+)`")
 _SIGNATURE = re.compile(r"^`opdiff\.(\w+)(\([^`]*\))`", re.MULTILINE)
+# Classes of options by the functions that take their fields.
+_OPTIONS = {"compare": "CompareOptions", "golden": "GoldenOptions", "topn": "TopnOptions", "stages": "StagesOptions"}
 # Command of each class of options.
 _COMMANDS = {
     "opdiff.CompareOptions": "compare",
@@ -34,6 +37,8 @@ _COMMANDS = {
 }
 
 
+# Fields of tensors that only comparisons use.
+INTERNAL = {"data", "location", "stated", "tensor"}
 ATTRIBUTES = [
     (owner.strip("`"), name)
     for (owner, *_), rows in tables_of(TEXT)
@@ -62,8 +67,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     chain = opdiff.stages(
         [staged.original, staged.fusion_on], rules=staged.fusion_on_rules, quant_rules=staged.quant_rules
     )
+    dump = opdiff.open(sample.target)
     return {
         "comparison": comparison,
+        "dump": dump,
+        "tensor": dump["context/pool"].outputs[0],
         "row": next(row for row in comparison if row.metrics is not None and row.is_output),
         "graphs": graphs,
         "chain": chain,
@@ -106,7 +114,16 @@ def test_options(owner: str, field: str, option: str | None) -> None:
 
 @pytest.mark.parametrize(("function", "signature"), _SIGNATURE.findall(TEXT))
 def test_signatures(function: str, signature: str) -> None:
-    assert plain(inspect.signature(getattr(opdiff, function))) == signature
+    """The fields of options, for which an ellipsis stands, are those of their table."""
+    found = inspect.signature(getattr(opdiff, function))
+    written, ellipsis, _ = signature.partition(", …)")
+    if not ellipsis:
+        assert plain(found) == written
+        return
+    assert plain(found).startswith(f"{written}, ")
+    own = set(inspect.signature(inspect.unwrap(getattr(opdiff, function))).parameters) - {"fields"}
+    documented = [field for owner, field, _ in OPTIONS if owner == f"opdiff.{_OPTIONS[function]}"]
+    assert sorted(set(found.parameters) - own) == sorted(documented)
 
 
 def plain(signature: inspect.Signature) -> str:
@@ -119,6 +136,12 @@ def test_everything_public_is_documented(results: dict[str, Any]) -> None:
     documented = {(owner, re.split(r"[.\[(]", name)[0]) for owner, name in ATTRIBUTES}
     members = {name for name in dir(opdiff.Comparison) if not name.startswith("_")}
     assert {name for owner, name in documented if owner == "comparison."} == members
+    members = {name for name in dir(results["dump"]) if not name.startswith("_")}
+    assert {name for owner, name in documented if owner == "dump."} == members
+    operator_fields = {name for owner, name in documented if owner == 'dump["context/pool"].'}
+    assert {*GraphOp.__struct_fields__, "find_output"} == operator_fields
+    members = {name for name in dir(SideTensor) if not name.startswith("_")}
+    assert {name for owner, name in documented if owner == "tensor."} == members - INTERNAL
     rows = {name for owner, name in documented if owner in ("row.", "graphs[0].")}
     assert set(Row.__struct_fields__) <= rows
     finding_fields = {name for owner, name in documented if owner == "comparison.findings[0]."}

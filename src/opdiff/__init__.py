@@ -6,8 +6,9 @@ TYPE_CHECKING = False
 
 __version__ = "0.2.0"
 __all__ = [
-    "CompareOptions", "Comparison", "DataMode", "GoldenOptions", "Mode", "StageName", "StagesOptions", "TopnOptions",
-    "__version__", "compare", "golden", "stages", "topn",
+    "CompareOptions", "Comparison", "DataMode", "Dump", "GoldenOptions", "InputError", "Mode", "OpdiffError",
+    "StageName", "StagesOptions", "TopnOptions", "UsageError", "__version__", "compare", "golden", "open", "stages",
+    "topn",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -15,13 +16,18 @@ if TYPE_CHECKING:
         CompareOptions,
         Comparison,
         DataMode,
+        Dump,
         GoldenOptions,
+        InputError,
         Mode,
+        OpdiffError,
         StageName,
         StagesOptions,
         TopnOptions,
+        UsageError,
         compare,
         golden,
+        open,  # noqa: A004  the public name
         stages,
         topn,
     )  # fmt: skip

@@ -49,8 +49,14 @@ def matplotlib() -> Any:
     return found
 
 
-def test_public_names_are_listed_before_their_import() -> None:
-    assert dir(opdiff) == sorted(opdiff.__all__)
+def test_public_names_are_frozen_and_listed_before_their_import() -> None:
+    """Names that programs of users import. Signatures and attributes are compared with the page about Python."""
+    frozen = (
+        "CompareOptions Comparison DataMode Dump GoldenOptions InputError Mode OpdiffError StageName StagesOptions "
+        "TopnOptions UsageError __version__ compare golden open stages topn"
+    )
+    assert dir(opdiff) == opdiff.__all__ == frozen.split()
+    assert all(getattr(opdiff, name) for name in opdiff.__all__)
 
 
 def test_the_result(comparison: opdiff.Comparison, graphs: opdiff.Comparison) -> None:
@@ -66,7 +72,8 @@ def test_the_result(comparison: opdiff.Comparison, graphs: opdiff.Comparison) ->
 
 def test_rows_by_number_operator_and_tensor(comparison: opdiff.Comparison) -> None:
     assert len(comparison) == len(comparison.rows) == len(list(comparison))
-    assert (comparison[0], comparison[-2:]) == (comparison.rows[0], comparison.rows[-2:])
+    assert comparison[0].key == comparison.rows[0].key
+    assert [each.key for each in comparison[-2:]] == [each.key for each in comparison.rows[-2:]]
     assert [str(each.key) for each in comparison["context/pool"]] == ["context/pool:input:0", "context/pool:output:0"]
     (output,) = comparison["context/pool:output:0"]
     assert output.metrics is not None
@@ -182,28 +189,64 @@ def test_pandas_gets_a_column_for_each_number(comparison: opdiff.Comparison, mon
 
 def test_options(sample: Sample, comparison: opdiff.Comparison) -> None:
     options = opdiff.CompareOptions(workers=3, metrics="0")
-    found = opdiff.compare(sample.target, sample.golden, rules=sample.rules, options=options)
-    assert [row.key for row in found.rows] == [row.key for row in comparison.rows]
-    assert found.defects == ()
-    assert all(row.metrics is None or row.metrics.kl_divergence is None for row in found.rows)
+    sides = sample.target, sample.golden
+    for given in ({"options": options}, {"workers": 3, "metrics": "0"}, {"options": options, "workers": 1}):
+        found = opdiff.compare(*sides, rules=sample.rules, **given)
+        assert [row.key for row in found.rows] == [row.key for row in comparison.rows]
+        assert found.defects == ()
+        assert all(row.metrics is None or row.metrics.kl_divergence is None for row in found.rows)
+
+
+def test_modes_and_paths_are_converted(sample: Sample, graphs: opdiff.Comparison, tmp_path: Path) -> None:
+    (tmp_path / "limits.toml").write_text("[default]\ncosine = 0.5\n")
+    sides = sample.target, sample.golden
+    with pytest.raises(UsageError, match=r"rank` goes with `mode=Mode\.GRAPH` only"):
+        opdiff.compare(*sides, rules=sample.rules, mode="offline", rank=0)
+    with pytest.raises(UsageError, match=r"mode has no value 'grph'; choose from offline, graph; did you mean graph"):
+        opdiff.compare(*sides, mode="grph")
+    roots = graphs.values.target.path, graphs.values.golden.path
+    found = opdiff.compare(*roots, mode="graph", data_mode="statistics", rank=0, cache=tmp_path)
+    assert {row.data_mode for row in found} == {opdiff.DataMode.STATISTICS}
 
 
 @pytest.mark.parametrize(
     ("function", "given", "problem"),
     [
-        ("compare", "workers", "takes workers in its options: options=opdiff.CompareOptions(workers=…)"),
         ("compare", "wrokers", "has no argument wrokers; did you mean workers?"),
         ("compare", "rule", "has no argument rule; did you mean rules?"),
-        ("golden", "seed", "takes seed in its options: options=opdiff.GoldenOptions(seed=…)"),
-        ("topn", "ks", "takes ks in its options: options=opdiff.TopnOptions(ks=…)"),
+        ("compare", "in_process", "has no argument in_process"),
+        ("golden", "sead", "has no argument sead; did you mean seed?"),
+        ("topn", "kss", "has no argument kss; did you mean ks?"),
         ("stages", "zzz", "has no argument zzz"),
     ],
 )
-def test_unknown_arguments_are_refused_with_their_place(function: str, given: str, problem: str) -> None:
+def test_unknown_arguments_are_refused(function: str, given: str, problem: str) -> None:
     sides = (["a", "b"],) if function == "stages" else ("a", "b")
     with pytest.raises(TypeError) as raised:
         getattr(opdiff, function)(*sides, **{given: 2})
     assert str(raised.value) == f"opdiff.{function}() {problem}"
+
+
+def test_functions_as_metrics(sample: Sample, tmp_path: Path) -> None:
+    def fail(_target: Any, _golden: Any) -> float:
+        raise ValueError("not today")
+
+    functions = {"largest": lambda target, golden: float(abs(target - golden).max()), "broken": fail}
+    found = opdiff.compare(sample.target, sample.golden, rules=sample.rules, metrics=functions)
+    (output,) = found["context/pool:output:0"]
+    assert output.metrics is not None
+    (name, value, _), broken = output.custom
+    assert name == "largest"
+    assert float(value) == pytest.approx(output.metrics.max_absolute_error)
+    assert broken == ("broken", "NaN", "broken failed: ValueError('not today')")
+    found.write_csv(tmp_path / "r.csv")
+    assert "largest" in (tmp_path / "r.csv").read_text().splitlines()[0].split(",")
+    for name, problem in (("cosinesimilarity", "is taken"), ("p 99", "not a word")):
+        with pytest.raises(opdiff.OpdiffError, match=problem):
+            opdiff.compare(sample.target, sample.golden, rules=sample.rules, metrics={name: fail})
+    for elsewhere in ({"cluster": "local:1"}, {"resume": True}):
+        with pytest.raises(UsageError, match="with functions goes with neither `cluster` nor `resume`"):
+            opdiff.compare(sample.target, sample.golden, rules=sample.rules, metrics=functions, **elsewhere)
 
 
 def test_unknown_plots_are_refused(comparison: opdiff.Comparison) -> None:

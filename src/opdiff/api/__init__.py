@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from contextlib import contextmanager
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.api.comparison import Comparison
 from opdiff.core import filesystem
 from opdiff.core.comparison import DataMode, Mode
-from opdiff.core.errors import InputError, UsageError
+from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.core.reasons import because, did_you_mean
 from opdiff.core.remote.urls import without_secrets
 from opdiff.workflows.compare import pipeline
 from opdiff.workflows.compare.inputs import ComparisonProblem
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.golden.options import GoldenOptions
+from opdiff.workflows.open_dump import Dump, open_dump
 from opdiff.workflows.stages.options import StageName, StagesOptions
 from opdiff.workflows.topn.options import TopnOptions
 
 __all__ = [
-    "CompareOptions", "Comparison", "DataMode", "GoldenOptions", "Mode", "StageName", "StagesOptions", "TopnOptions",
-    "compare", "golden", "stages", "topn",
+    "CompareOptions", "Comparison", "DataMode", "Dump", "GoldenOptions", "InputError", "Mode", "OpdiffError",
+    "StageName", "StagesOptions", "TopnOptions", "UsageError", "compare", "golden", "open", "stages", "topn",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from msgspec import Struct
-
-    from opdiff.core.reasons import Fact, Reason
+    from opdiff.core.codes import AnyArray
     from opdiff.core.stages import Chain
     from opdiff.workflows.golden.pipeline import GoldenResult
     from opdiff.workflows.topn.result import TopnResult
 
     Path = str | os.PathLike[str]
+    MetricFunction = Callable[[AnyArray, AnyArray], object]
 
+S = TypeVar("S", bound=Struct)
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -78,34 +81,95 @@ _ARGUMENTS |= {name: name.lstrip("-").replace("-", "_") for name in _SAME_NAMES}
 _OPTION = re.compile(rf"(?<![\w/=-])({'|'.join(sorted(map(re.escape, _ARGUMENTS), reverse=True))})(?![\w/=-])")
 
 
-def _naming_options(options: type[Struct]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let the `TypeError` for an unknown argument say that it is a field of the options, or which one was meant."""
+# Fields of options that are arguments of their own, or of the command line only.
+_NOT_FIELDS: dict[type[Struct], frozenset[str]] = {
+    CompareOptions: frozenset(
+        {
+            "target", "golden", "fusion_rules", "fusion_off_rules", "quant_rules", "in_process", "reports", "functions",
+        }
+    ),
+    GoldenOptions: frozenset({"model", "weights", "output", "inputs", "rules"}),
+    TopnOptions: frozenset({"target", "golden", "labels"}),
+    StagesOptions: frozenset({"folders", "fusion_rules", "fusion_off_rules", "quant_rules"}),
+}  # fmt: skip
+_CHOICES: dict[str, type[Mode | DataMode]] = {"mode": Mode, "data_mode": DataMode}
+
+
+def _taking_fields(options: type[Struct]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Add the fields of options to the keyword arguments of a function, in its signature and its errors."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        own = signature(function).parameters
+        own = [each for each in signature(function).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+        names = {each.name for each in own}
+        fields = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(options(), name))
+            for name in options.__struct_fields__
+            if name not in _NOT_FIELDS[options]
+        ]
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            unknown = next((name for name in kwargs if name not in own), "")
-            if unknown:
-                raise TypeError(str(_explain(function.__name__, unknown, tuple(own), options)))
+            known = (*names, *(each.name for each in fields))
+            for name in kwargs:
+                if name not in known:
+                    hint = did_you_mean(name, known)
+                    raise TypeError(
+                        str(
+                            because(
+                                "api.no_such_argument", function=f"opdiff.{function.__name__}", name=name, hint=hint
+                            )
+                        )
+                    )
             return function(*args, **kwargs)
 
+        checked.__signature__ = Signature([*own, *fields])  # type: ignore[attr-defined]  # the protocol of inspect
         return checked
 
     return decorate
 
 
-def _explain(function: str, unknown: str, own: Sequence[str], options: type[Struct]) -> Reason:
-    """Return where an argument belongs that a function does not have."""
-    fields = options.__struct_fields__
-    facts: dict[str, Fact] = {"function": f"opdiff.{function}", "name": unknown}
-    if unknown in fields:
-        return because("api.field_of_options", **facts, options=options.__name__)
-    return because("api.no_such_argument", **facts, hint=did_you_mean(unknown, (*own, *fields)))
+def _with_fields(options: S, fields: Mapping[str, object]) -> S:
+    """Return options with other fields; paths as strings, and names of modes as modes.
+
+    Raises:
+        UsageError: there is no such mode.
+    """
+    given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in fields.items()}
+    for name, choices in _CHOICES.items():
+        value = given.get(name)
+        if value is None:
+            continue
+        try:
+            given[name] = choices(str(value))
+        except ValueError:
+            hint = did_you_mean(str(value), choices)
+            wrong = because("api.no_such_value", name=name, value=str(value), choices=tuple(choices), hint=hint)
+            raise UsageError(wrong) from None
+    return replace(options, **given)
 
 
-@_naming_options(CompareOptions)
+def open(  # noqa: A001  the public name is `opdiff.open`
+    path: Path, *, rank: int | None = None, token: int | None = None, graph: int | None = None
+) -> Dump:
+    """Open a dump: a folder of operators, one token of graph mode, golden arrays, or a single file.
+
+    Descriptions of all operators are read at once, data when a tensor is read.
+
+    Args:
+        path: a directory or a file; may be the URL of a remote one, see docs/remote.md.
+        rank: graph mode: the rank; not needed if there is only one.
+        token: graph mode: the token, likewise.
+        graph: graph mode: the graph, likewise.
+
+    Raises:
+        UsageError: there are several tokens, or none with these numbers.
+        InputError: there is no dump, there are several, or the file cannot be read.
+    """
+    with _python_errors():
+        return open_dump(without_secrets(os.fspath(path)), rank, token, graph)
+
+
+@_taking_fields(CompareOptions)
 def compare(
     target: Path,
     golden: Path,
@@ -114,6 +178,7 @@ def compare(
     fusion_off_rules: Path = "",
     quant_rules: Path = "",
     options: CompareOptions | None = None,
+    **fields: object,
 ) -> Comparison:
     """Compare two dumps, offline or in graph mode; nothing is written.
 
@@ -123,7 +188,9 @@ def compare(
         rules: the rule file of the model with fusion on.
         fusion_off_rules: the rule file of the model with fusion off.
         quant_rules: the rule file that quantization wrote.
-        options: everything else, such as `CompareOptions(workers=2, rank=0)`; its paths are not used.
+        options: fields of `CompareOptions` in one value; its paths are not used.
+        fields: other fields, such as `workers=2` or `limits="limits.toml"`; `metrics` may also have functions of two
+            flat arrays by name.
 
     Raises:
         UsageError: the options contradict each other or the data, or this is a batch of many comparisons.
@@ -131,8 +198,14 @@ def compare(
     """
     if filesystem.isdir(without_secrets(str(rules))):
         raise UsageError(because("api.rules_directory"))
+    metrics = fields.get("metrics")
+    functions: Mapping[str, MetricFunction] = {}
+    if isinstance(metrics, Mapping):
+        functions = metrics
+        fields = {**fields, "metrics": "all"}
     wanted = replace(
-        options or CompareOptions(),
+        _with_fields(options or CompareOptions(), fields),
+        functions=functions,
         target=without_secrets(str(target)),
         golden=without_secrets(str(golden)),
         fusion_rules=without_secrets(str(rules)),
@@ -140,6 +213,8 @@ def compare(
         quant_rules=without_secrets(str(quant_rules)),
         in_process=True,
     )
+    if functions and (wanted.cluster or wanted.resume):
+        raise UsageError(because("api.functions_elsewhere"))
     with _python_errors():
         (result,) = pipeline.compare(wanted, lambda _done, _total: None)
         if isinstance(result, ComparisonProblem):
@@ -147,7 +222,7 @@ def compare(
     return Comparison(result.comparison, result.defects)
 
 
-@_naming_options(GoldenOptions)
+@_taking_fields(GoldenOptions)
 def golden(
     model: Path,
     output: Path,
@@ -156,16 +231,18 @@ def golden(
     inputs: Mapping[str, Path] | None = None,
     rules: Path = "",
     options: GoldenOptions | None = None,
+    **fields: object,
 ) -> GoldenResult:
     """Run an original model and write the outputs of its operators as golden data.
 
     Args:
         model: ONNX file, prototxt of a Caffe net, or frozen TensorFlow graph.
-        output: new or empty directory; with `GoldenOptions(reuse=True)`, the folder of such directories.
+        output: new or empty directory; with `reuse=True`, the folder of such directories.
         weights: caffemodel of a prototxt.
         inputs: files by input; the empty name stands for the only input.
         rules: offline model or rule file that tells shapes.
-        options: everything else, such as `GoldenOptions(seed=1, shapes={"x": (1, 3, 224, 224)})`.
+        options: fields of `GoldenOptions` in one value.
+        fields: other fields, such as `seed=1` or `shapes={"x": (1, 3, 224, 224)}`.
 
     Raises:
         UsageError: the arguments do not fit the model, or an engine is not installed.
@@ -174,7 +251,7 @@ def golden(
     from opdiff.workflows.golden.pipeline import make_golden
 
     wanted = replace(
-        options or GoldenOptions(),
+        _with_fields(options or GoldenOptions(), fields),
         model=str(model),
         weights=str(weights),
         output=str(output),
@@ -185,15 +262,18 @@ def golden(
         return make_golden(wanted, lambda _note: None, lambda _done, _total: None)
 
 
-@_naming_options(TopnOptions)
-def topn(target: Path, golden: Path, *, labels: Path = "", options: TopnOptions | None = None) -> TopnResult:
+@_taking_fields(TopnOptions)
+def topn(
+    target: Path, golden: Path, *, labels: Path = "", options: TopnOptions | None = None, **fields: object
+) -> TopnResult:
     """Compare the best classes of a classification model in two runs over a batch of samples.
 
     Args:
         target: outputs of the run under test: an array, an archive, or a directory.
         golden: outputs of the reference run.
         labels: file of the right classes, for the accuracy of both runs.
-        options: everything else, such as `TopnOptions(ks=(1, 3), operator="prob")`; its paths are not used.
+        options: fields of `TopnOptions` in one value; its paths are not used.
+        fields: other fields, such as `ks=(1, 3)` or `operator="prob"`.
 
     Raises:
         UsageError: a k is not a number of classes.
@@ -203,10 +283,10 @@ def topn(target: Path, golden: Path, *, labels: Path = "", options: TopnOptions 
 
     paths = {"target": str(target), "golden": str(golden), "labels": str(labels)}
     with _python_errors():
-        return check_topn(replace(options or TopnOptions(), **paths))
+        return check_topn(replace(_with_fields(options or TopnOptions(), fields), **paths))
 
 
-@_naming_options(StagesOptions)
+@_taking_fields(StagesOptions)
 def stages(
     folders: Sequence[Path],
     *,
@@ -214,6 +294,7 @@ def stages(
     fusion_off_rules: Path = "",
     quant_rules: Path = "",
     options: StagesOptions | None = None,
+    **fields: object,
 ) -> Chain:
     """Compare runs of one model from the original on, and find the step that lost the accuracy; nothing is written.
 
@@ -222,7 +303,8 @@ def stages(
         rules: rule file of the model with fusion on.
         fusion_off_rules: rule file of the model with fusion off.
         quant_rules: rule file that quantization wrote.
-        options: everything else, such as `StagesOptions(names=(None, StageName.QUANTIZED))`.
+        options: fields of `StagesOptions` in one value.
+        fields: other fields, such as `names=(None, StageName.QUANTIZED)`.
 
     Raises:
         UsageError: there are too few or too many directories, or it cannot be told what one holds.
@@ -230,7 +312,7 @@ def stages(
     """
     from opdiff.workflows.stages.pipeline import compare_stages
 
-    wanted = options or StagesOptions()
+    wanted = _with_fields(options or StagesOptions(), fields)
     wanted = replace(
         wanted,
         folders=tuple(map(str, folders)),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from typing import TYPE_CHECKING, overload
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, astuple, replace
 
+from opdiff.api.rows import Row, RowSide
 from opdiff.core.comparison import Mode
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import printable
@@ -21,6 +23,7 @@ from opdiff.report.summary_text import outcome_text, summary_lines
 from opdiff.report.table import write_csv
 from opdiff.workflows.compare.outputs import selected_metrics
 from opdiff.workflows.compare.saved import load_saved
+from opdiff.workflows.open_dump import RowTensors
 
 if TYPE_CHECKING:
     import os
@@ -41,7 +44,7 @@ _PLOTS = ("curve", "histogram", "heatmap")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
-    """Two dumps, compared and judged, in both modes; it holds no tensors.
+    """Two dumps, compared and judged, in both modes; tensors are read from the dumps on demand.
 
     Attributes:
         values: everything as a value: sides, rows, judgement, graphs, profiles.
@@ -50,10 +53,14 @@ class Comparison:
 
     values: core.Comparison
     defects: tuple[str, ...] = ()
+    _tensors: RowTensors = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_tensors", RowTensors(self.values))
 
     @property
     def rows(self) -> Sequence[core.Row]:
-        """One row for each tensor, and for each operator that could not be compared, in the order of the report."""
+        """The rows as plain values: one for each tensor, and for each operator that was not compared."""
         return self.values.rows
 
     @property
@@ -79,29 +86,38 @@ class Comparison:
     def __len__(self) -> int:
         return len(self.values.rows)
 
-    def __iter__(self) -> Iterator[core.Row]:
-        return iter(self.values.rows)
+    def __iter__(self) -> Iterator[Row]:
+        return map(self._readable, self.values.rows)
 
     @overload
-    def __getitem__(self, name: int) -> core.Row: ...
+    def __getitem__(self, name: int) -> Row: ...
 
     @overload
-    def __getitem__(self, name: str | slice) -> Sequence[core.Row]: ...
+    def __getitem__(self, name: str | slice) -> tuple[Row, ...]: ...
 
-    def __getitem__(self, name: int | str | slice) -> core.Row | Sequence[core.Row]:
+    def __getitem__(self, name: int | str | slice) -> Row | tuple[Row, ...]:
         """Return the rows of an operator or of one tensor, by name; rows by number as of a list.
 
         Raises:
             KeyError: nothing has this name.
         """
-        if not isinstance(name, str):
-            return self.values.rows[name]
-        found = tuple(row for row in self.values.rows if name in _names(row))
+        if isinstance(name, int):
+            return self._readable(self.values.rows[name])
+        if isinstance(name, slice):
+            return tuple(map(self._readable, self.values.rows[name]))
+        found = tuple(self._readable(row) for row in self.values.rows if name in _names(row))
         if not found:
             known = dict.fromkeys(known for row in self.values.rows for known in _names(row))
             similar = get_close_matches(name, known, 1)
             raise KeyError(f"{name}{f'; did you mean {similar[0]}?' if similar else ''}")
         return found
+
+    def _readable(self, row: core.Row) -> Row:
+        sides = {
+            side: RowSide(*astuple(info), find=partial(self._tensors.find, row, side)) if info else None
+            for side, info in (("target", row.target), ("golden", row.golden))
+        }
+        return Row(**{**asdict(row), **sides})
 
     def __repr__(self) -> str:
         coverage = self.coverage

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core.errors import InputError
+from opdiff.core.formatting import printable
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy.typing as npt
+
+    from opdiff.core.codes import AnyArray
     from opdiff.core.metrics import TensorStats
     from opdiff.core.reasons import Reason
-    from opdiff.core.tensor import StatedTensor, Tensor, TensorKey
+    from opdiff.core.tensor import Shape, StatedTensor, Tensor, TensorKey
 
 
 class Unit(Struct, frozen=True):
@@ -144,6 +150,69 @@ class SideTensor(Struct, frozen=True, gc=False):
         """Size of the data in bytes."""
         return self.tensor.source.nbytes if self.tensor is not None else 0
 
+    @property
+    def shape(self) -> Shape | None:
+        """The stored shape, with the padding of its layout; `None` if unknown."""
+        if self.tensor is not None:
+            return self.tensor.spec.shape
+        return self.stats.shape if self.stats else None
+
+    @property
+    def dtype(self) -> str:
+        """Name of the element type, as `bfloat16`; empty if unknown."""
+        if self.tensor is not None:
+            return self.tensor.spec.dtype.name
+        return self.stats.dtype if self.stats else ""
+
+    @property
+    def layout(self) -> str:
+        """Name of the stored layout, as `NC1HWC0`; empty without data."""
+        return self.tensor.spec.layout if self.tensor is not None else ""
+
+    @property
+    def doubts(self) -> tuple[Reason, ...]:
+        """Contradictions in the file: the numbers may not be those of the tensor."""
+        return self.tensor.doubts if self.tensor is not None else ()
+
+    def numpy(self) -> AnyArray:
+        """Read the numbers in the stored shape. The array is read-only where it is a part of the file.
+
+        Raises:
+            InputError: the tensor has no data.
+            DumpError, ElementError: the file cannot be read, or the element type has no numbers.
+        """
+        return self._readable().array()
+
+    def to(self, layout: str) -> AnyArray:
+        """Read the numbers in another layout, as `NCHW`; `ND` is the axis order of the original model.
+
+        Raises:
+            InputError: the tensor has no data.
+            LayoutError: there is no such conversion.
+            DumpError, ElementError: as `numpy`.
+        """
+        from opdiff.align import convert
+        from opdiff.core import codes as elements
+
+        tensor = self._readable()
+        return elements.decode(convert(tensor.codes(), tensor.spec, layout).codes, tensor.spec.dtype)
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> AnyArray:  # noqa: FBT001  the protocol of NumPy
+        import numpy as np
+
+        # NumPy 1 does not know `None` as a copy mode.
+        return np.asarray(self.numpy(), dtype) if copy is None else np.array(self.numpy(), dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        shape = "" if self.shape is None else str(self.shape)
+        words = (str(self.key), self.dtype, shape, self.layout, "" if self.tensor else "no data")
+        return f"<Tensor {printable(' '.join(filter(None, words)))}>"
+
+    def _readable(self) -> Tensor:
+        if self.tensor is None:
+            raise InputError(self.path, self.problem or because("core.statistics_only", tensor=str(self.key)))
+        return self.tensor
+
 
 def side_tensor(key: TensorKey, tensor: Tensor, stated: StatedTensor | None = None) -> SideTensor:
     """Return a tensor that is named by its file alone."""
@@ -158,7 +227,7 @@ class GraphKind(StrEnum):
 
 
 class GraphOp(Struct, frozen=True, gc=False):
-    """Description of one operator of a token.
+    """Description of one operator of a token, or of a dump that `opdiff.open` reads.
 
     Attributes:
         name: its name in file names; node and target of FX operators.
@@ -179,6 +248,10 @@ class GraphOp(Struct, frozen=True, gc=False):
     outputs: tuple[SideTensor, ...] = ()
     full_name: str = ""
     problem: Reason | None = None
+
+    def __repr__(self) -> str:
+        counts = f"inputs: {len(self.inputs)}, outputs: {len(self.outputs)}"
+        return f"<Operator {printable(self.name)} ({printable(self.op_type) or 'unknown type'}), {counts}>"
 
     def find_output(self, index: int) -> SideTensor | None:
         """Return the output of this index; `None` if it was not dumped."""

@@ -19,7 +19,7 @@ from opdiff.core.user_scripts import check_script, find_scripts, load_function
 from opdiff.measure.documented import BY_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from opdiff.core.codes import AnyArray
@@ -81,6 +81,33 @@ class ScriptMetric(Struct, frozen=True):
         """Run the script on two arrays."""
         function: Any = load_function(_KIND, self.path, "compare", ("my", "golden", "args"))
         return function(my, golden, args)  # type: ignore[no-any-return]  # checked by the caller
+
+
+class FunctionMetric(Struct, frozen=True):
+    """Metric of a Python function of both sides, as flat arrays; its message is empty."""
+
+    name: str
+    function: Callable[[AnyArray, AnyArray], object]
+
+    def compare(self, my: AnyArray, golden: AnyArray, args: MetricArgs) -> tuple[str, str]:
+        """Call the function with both arrays."""
+        del args
+        return str(self.function(my, golden)), ""
+
+
+def function_metrics(functions: Mapping[str, Callable[[AnyArray, AnyArray], object]]) -> tuple[FunctionMetric, ...]:
+    """Return the metrics of functions by name.
+
+    Raises:
+        PluginError: a name is not a word, or is that of a documented metric.
+    """
+    taken = {"all", *(name.lower() for name in BY_NAME)}
+    for name in functions:
+        if re.fullmatch(r"[^\W\d]\w{0,127}", name, re.ASCII) is None:
+            raise PluginError(_KIND, name, because("measure.name_no_word"))
+        if name.lower() in taken:
+            raise PluginError(_KIND, name, because("measure.name_taken", name=name))
+    return tuple(FunctionMetric(name, function) for name, function in functions.items())
 
 
 METRICS: Registry[Metric] = Registry(_KIND, ())

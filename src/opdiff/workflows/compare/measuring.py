@@ -272,11 +272,11 @@ def _custom_metrics(options: CompareOptions) -> tuple[Metric, ...]:
     from opdiff.measure.documented import parse_selection, unknown_names
 
     has_scripts = options.custom and os.path.isdir(os.path.join(options.custom, "algorithm"))
-    if not has_scripts and not unknown_names(options.metrics):
+    if not has_scripts and not options.functions and not unknown_names(options.metrics):
         return ()
-    from opdiff.measure.custom import METRICS, load_metrics
+    from opdiff.measure.custom import METRICS, function_metrics, load_metrics
 
-    found: dict[str, Metric] = {}
+    found: dict[str, Metric] = {metric.name: metric for metric in function_metrics(options.functions)}
     found |= {metric.name: metric for metric in (load_metrics(options.custom) if has_scripts else ())}
     if wanted := {name.lower() for name in unknown_names(options.metrics, found)}:
         installed = (metric for name in METRICS.names() if name.lower() in wanted and (metric := METRICS.find(name)))

@@ -15,8 +15,9 @@ from opdiff.core.remote.urls import is_host_side
 from opdiff.read.directory import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from opdiff.core.codes import AnyArray
     from opdiff.core.tensor import Shape
 
 _GRAPH_TEXT_PREFIXES = ("dynamo_original_graph_", "dynamo_optimized_graph_")
@@ -75,6 +76,7 @@ class CompareOptions(Struct, frozen=True):
         replay_seconds: maximum time for that; all operators take as long as they need.
         pictures: tensors that the HTML report shows as pictures: `all` bad tensors, `none`, or the maximum number;
             empty for as many of the worst tensors as fit into about 1 MB.
+        functions: Python functions as metrics, by name.
     """
 
     target: str = ""
@@ -112,6 +114,7 @@ class CompareOptions(Struct, frozen=True):
     replay: int | None = 0
     replay_seconds: float = 60.0
     pictures: str = ""
+    functions: Mapping[str, Callable[[AnyArray, AnyArray], object]] = {}
 
     @property
     def is_selected(self) -> bool:
