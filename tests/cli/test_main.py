@@ -188,6 +188,7 @@ def test_separate_process(tmp_path: Path, *, module: bool) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("1 of 1 file converted: 1 result from 43 B in ")
 
+    assert done.stdout.endswith(" s, to ./\n")
 
 @pytest.mark.parametrize("enabled", [True, False], ids=["on", "off"])
 def test_garbage_collector_setting_is_restored(
