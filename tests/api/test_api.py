@@ -144,6 +144,12 @@ def test_a_plot_needs_matplotlib(comparison: opdiff.Comparison, monkeypatch: pyt
         comparison.plot()
 
 
+def test_a_table_needs_pandas(comparison: opdiff.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UsageError, match="pip install 'opdiff\\[notebook\\]'"):
+        comparison.to_pandas()
+
+
 def test_saved_and_loaded(comparison: opdiff.Comparison, tmp_path: Path) -> None:
     comparison.save(tmp_path / "c.json")
     assert repr(opdiff.Comparison.load(tmp_path / "c.json").rows) == repr(comparison.rows)

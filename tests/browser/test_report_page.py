@@ -35,7 +35,7 @@ def test_overview(demo: Opened) -> None:
 def test_the_curve_shows_distances_and_numbers_the_findings(demo: Opened) -> None:
     assert demo.page.input_value(".curve-card .tools select") == "relative_euclidean_distance"
     curve, first, second, *others = (demo.page.get_attribute(".curve canvas", "aria-label") or "").split(", ")
-    assert curve == "Accuracy along the execution"
+    assert curve == "Error by execution order"
     assert (first, second) == ("1 context/pool:output:0", "2 local/conv1local/conv1_relu:output:0")
     assert len(others) == demo.page.locator(".finding").count() - 2
     assert demo.texts(".key .with-dot") == ["wrong", "suspicious", "noise", "rounding", "exact"]

@@ -119,6 +119,7 @@ MISTAKES = {
     "command": ("comapre a b", "unknown command 'comapre'; did you mean compare?"),
     "no such command": ("transmogrify", "unknown command 'transmogrify'; --help lists the commands"),
     "option first": ("-q compare a b", "-q: the command comes first, then its options"),
+    "option of the program": ("--verison", "unknown option --verison; did you mean --version?"),
     "option": ("convert a --tpye npy", "unknown option --tpye; did you mean --type?"),
     "beginning of an option": ("compare a b --fusion x", "unknown option --fusion; did you mean --fusion-rule-file?"),
     "option with a value": ("compare a b --rule=x", "unknown option --rule; did you mean --rules?"),
@@ -187,6 +188,7 @@ def test_separate_process(tmp_path: Path, *, module: bool) -> None:
     done = subprocess.run([*command, "convert", path], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("1 of 1 file converted: 1 result from 43 B in ")
+    assert done.stdout.endswith(" s, to ./\n")
 
 
 @pytest.mark.parametrize("enabled", [True, False], ids=["on", "off"])

@@ -70,7 +70,7 @@ def test_every_combination_is_a_scenario_or_refused(target: str, golden: str, op
         ("npu", "npu quantized", "", InputError, "only if both are quantized or neither is."),
         ("npu quantized", "npu", "fc", InputError, "only if both are quantized or neither is."),
         ("npu", "npy quantized", "f", InputError, "that is not quantized cannot be compared with a quantized golden"),
-        ("npy", "npu", "f", InputError, "The NPU dump must be the target: exchange -tp and -gp."),
+        ("npy", "npu", "f", InputError, "The NPU dump must be the target: swap -tp and -gp."),
         ("npy", "npy", "", InputError, "only if they come from a quantized model; give -qfr for that."),
         ("npy quantized", "npy quantized", "q", InputError, "needs the original model as golden."),
     ],

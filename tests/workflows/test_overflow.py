@@ -62,6 +62,8 @@ def test_record_is_matched_to_its_operator(tmp_path: Path, opdiff: Command) -> N
     assert "AIV, task 2, stream 3, status 0x8" in outcome.out
     assert report["affected"][0]["origin"] == "created by this operator: no input has it"
     assert "output:0   float16    1 NaN, 1 infinite in 3, first at [1]" in outcome.out
+    chinese = opdiff("overflow", folder, "--lang", "zh").out
+    assert "output:0   float16    3 个元素中有 1 个 NaN, 1 个无穷值\uff0c首个位于 [1]" in chinese
 
 
 def test_the_summary(tmp_path: Path, opdiff: Command) -> None:

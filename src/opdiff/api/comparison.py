@@ -191,7 +191,10 @@ class Comparison:
 
     def to_pandas(self) -> Any:  # noqa: ANN401  pandas is optional and untyped here
         """Return the rows as a `pandas.DataFrame`, one column for each number; needs pandas."""
-        import pandas as pd
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise UsageError(because("report.needs_pandas")) from error
 
         return pd.DataFrame(flat_table(self.values))
 

@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     results = {job: results[job] for job in plan.jobs if job in results}
     failed_list = _write_lists(options.output, plan, results)
     if args.json != "-":
-        _print_summary(plan, results, time.monotonic() - started)
+        _print_summary(plan, results, options.output, time.monotonic() - started)
         _print_failures(results, failed_list)
     if args.json:
         write_json(args.json, _values(plan, results))
@@ -193,13 +193,13 @@ def _write_lists(output: str, plan: ConvertPlan, results: Results) -> str:
     return path if failures and len(plan.jobs) > 1 else ""
 
 
-def _print_summary(plan: ConvertPlan, results: Results, seconds: float) -> None:
+def _print_summary(plan: ConvertPlan, results: Results, folder: str, seconds: float) -> None:
     outcomes = results.values()
     written = sum(len(result.written) for result in outcomes)
     good = sum(1 for result in outcomes if result.written)
     nbytes = sum(job.nbytes for job in results)
     amounts: dict[str, int | str] = {"files": len(plan.jobs), "results": written, "size": size(nbytes)}
-    print(said("cli.converted", good=good, **amounts, seconds=seconds))
+    print(printable(said("cli.converted", good=good, **amounts, seconds=seconds, folder=os.path.join(folder, ""))))
     empty = [job for job, result in results.items() if not result.written and not result.failures]
     if empty:
         print(printable(said("cli.nothing_in_files", count=len(empty), path=empty[0].path)))

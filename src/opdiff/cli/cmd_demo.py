@@ -79,7 +79,7 @@ def _run_network(directory: str, *, force: bool) -> int:
     code = _compare(CompareOptions(sample.target, sample.golden, sample.rules, output=_result(directory)))
     print(f"\n{said('cli.injected_faults')}")
     for fault in sample.faults:
-        print(f"  {fault.operator}: {in_language(fault.description)}")
+        print(f"  {said('cli.labelled', name=fault.operator, value=in_language(fault.description))}")
     print()
     _print_next("compare", sample.target, sample.golden, "--rules", sample.rules)
     _print_next("inspect", sample.target)

@@ -110,7 +110,7 @@ def _print(args: argparse.Namespace, report: Report) -> None:
 
 def print_size(report: TreeReport) -> None:
     """Print the kind and the size of a directory."""
-    print(f"{printable(report.path)}: {in_language(report.kind)}")
+    print(said("cli.labelled", name=printable(report.path), value=in_language(report.kind)))
     counts = {"files": report.files, "operators": report.operators, "tensors": report.tensors}
     print(said("cli.tree_size", **counts, size=size(report.nbytes)))
 
@@ -131,7 +131,7 @@ def print_tree(report: TreeReport, *, all_locations: bool = False) -> None:
     )
     for name, value in facts:
         if value:
-            print(wrapped(f"  {worded(name)}: {value}"))
+            print(wrapped(f"  {said('cli.labelled', name=worded(name), value=value)}"))
     if len(report.runs) > 1 or report.steps:
         rows = [
             (run.place, _numbers(run.steps), run.operators, run.files, size(run.nbytes))
@@ -151,7 +151,8 @@ def _print_findings(findings: tuple[CheckResult, ...], *, all_locations: bool) -
     print(said("cli.findings", count=len(findings)) if findings else said("cli.no_findings"))
     for finding in findings:
         shown = finding.where if all_locations else finding.where[:_MAX_LOCATIONS]
-        what = f"{worded(finding.severity)}: {in_language(finding.what)} ({len(finding.where)})"
+        counted = f"{in_language(finding.what)} ({len(finding.where)})"
+        what = said("cli.labelled", name=worded(finding.severity), value=counted)
         print(wrapped(f"  {what}  [{finding.code}]"))
         for location in shown:
             print(styled(SummaryLine(f"      {in_language(location)}", must_be_whole=all_locations)))
@@ -168,7 +169,7 @@ def _print_file(report: FileReport, *, verbose: bool) -> None:
     facts = (("operator", report.op_name), ("type", report.op_type), ("version", report.version))
     for name, value in (*facts, ("time", _time(report.dump_time))):
         if value:
-            print(f"  {worded(name)}: {printable(value)}")
+            print(f"  {said('cli.labelled', name=worded(name), value=printable(value))}")
     for name, sizes in (("buffers", report.buffers), ("spaces", report.spaces)):
         if sizes:
             print(f"  {worded(name)}: {', '.join(size(nbytes) for nbytes in sizes)}")
@@ -272,9 +273,9 @@ def _print_model(report: ModelReport) -> None:
     print(f"{printable(report.path)}: {worded(report.kind)}, {size(report.nbytes)}")
     for name, value in _model_facts(report):
         if value:
-            print(f"  {worded(name)}: {printable(value)}")
+            print(f"  {said('cli.labelled', name=worded(name), value=printable(value))}")
     for note in report.notes:
-        print(f"  {worded('note')}: {printable(in_language(note))}")
+        print(f"  {said('cli.labelled', name=worded('note'), value=printable(in_language(note)))}")
     if len(report.graphs) > 1:
         _print_graphs(report.graphs)
     for graph in report.graphs[:1]:

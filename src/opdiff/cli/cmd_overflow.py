@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_json, add_output, integer
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.language import in_language, said, worded
+from opdiff.cli.language import in_language, said
 from opdiff.cli.terminal import Progress, make_output_folder, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import printable
@@ -95,7 +95,11 @@ def _state(tensor: TensorState) -> str:
         return said("cli.tensor_not_read", problem=tensor.problem)
     if not found.any:
         return said("cli.none_in", count=found.count)
-    parts = (("NaN", found.nans), ("infinite", found.infs), ("largest of the type", found.saturated))
-    listed = ", ".join(f"{count} {worded(name)}" for name, count in parts if count)
-    code = "cli.specials" if tensor.is_logical else "cli.stored_specials"
-    return said(code, listed=listed, count=found.count, position=tensor.first or ())
+    parts = (
+        ("cli.count_nans", found.nans),
+        ("cli.count_infinite", found.infs),
+        ("cli.count_saturated", found.saturated),
+    )
+    listed = ", ".join(said(code, count=count) for code, count in parts if count)
+    sentence = "cli.specials" if tensor.is_logical else "cli.stored_specials"
+    return said(sentence, listed=listed, count=found.count, position=tensor.first or ())

@@ -207,6 +207,8 @@ def parse_command(words: Sequence[str]) -> argparse.Namespace | None:
         return None
     if name.startswith("-"):
         parser.parse_known_args([name])
+        if hint := did_you_mean(name, ("--help", "--version")):
+            return parser.error(said("cli.unknown_option", name=name, hint=hint))
         return parser.error(said("cli.command_first", name=name))
     hint = did_you_mean(name, COMMANDS) or because("cli.help_lists_commands")
     return parser.error(said("cli.unknown_command", name=name, hint=hint))

@@ -144,6 +144,8 @@ def _make_unnamed_file(folder: str) -> None:
 
 
 def _no_results(path: str, error: OSError) -> InputError:
+    if isinstance(error, FileExistsError):
+        return InputError(path, because("core.results_need_folder"))
     return InputError(path, because("core.cannot_put", error=error.strerror))
 
 

@@ -109,6 +109,8 @@ def _only_dump_folder(tree: Tree) -> Folder:
     chosen = own or folders
     if not chosen:
         count = sum(len(folder.entries) for folder in tree.folders) + len(tree.unrecognized)
+        if not count and not tree.problems:
+            raise InputError(tree.root, because("read.no_files"))
         raise InputError(tree.root, because("read.no_dumps", count=count, left_out=len(tree.problems)))
     if len(chosen) > 1:
         listed = ", ".join(os.path.relpath(folder.path, tree.root) for folder in chosen[:_MAX_LISTED_FOLDERS])

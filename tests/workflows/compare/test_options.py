@@ -101,8 +101,8 @@ def test_relative_paths_in_a_separate_process(case: Case) -> None:
     ("words", "message"),
     [
         pytest.param("", "no path was given; give a target and a golden directory", id="nothing"),
-        pytest.param("T", "give a target and a golden directory", id="one path"),
-        pytest.param("T G G", "3 paths were given (", id="three paths"),
+        pytest.param("T", "1 path given (", id="one path"),
+        pytest.param("T G G", "3 paths given (", id="three paths"),
         pytest.param("T G R", "; a rule file is given by -fr", id="a rule file as path"),
         pytest.param("T -gp G", "give a target and a golden directory", id="both ways"),
         pytest.param("-tp T", "give a target and a golden directory", id="no golden"),

@@ -105,7 +105,7 @@ def test_addresses_are_read_from_both_headers(case: Case) -> None:
         ("npu", "npy", "-fr -qfr", 2, "takes -fr, but -fr with -qfr was given: -qfr does not apply."),
         ("npu-quant", "npy", "-fr:quant -cfr", 2, "-cfr does not apply."),
         ("npy-quant", "npy", "-qfr -cfr", 2, "-cfr does not apply."),
-        ("npy-quant", "npu", "-qfr", 3, "The NPU dump must be the target: exchange -tp and -gp."),
+        ("npy-quant", "npu", "-qfr", 3, "The NPU dump must be the target: swap -tp and -gp."),
         ("npy", "npy-quant", "-fr", 3, "needs the original model as golden."),
         ("npu", "npu", "-fr -cfr -qfr", 2, "-qfr does not apply."),
         ("npu", "npu-quant", "", 3, "only if both are quantized or neither is."),

@@ -193,14 +193,18 @@ def test_a_defect_is_shown_as_one_and_costs_one_file(
 
 @pytest.mark.parametrize(
     ("folder", "why"),
-    [("file", "File exists"), ("file/below", "Not a directory"), ("/proc/opdiff", "No such file or directory")],
+    [
+        ("file", "not a directory, but a file; results need a directory"),
+        ("file/below", "results cannot be put here: Not a directory"),
+        ("/proc/opdiff", "results cannot be put here: No such file or directory"),
+    ],
     ids=["a_file", "below_a_file", "where_nothing_can_be_made"],
 )
 def test_impossible_output_folder(tmp_path: Path, convert: Convert, folder: str, why: str) -> None:
     add(tmp_path, "file", b"precious")
     outcome = run(convert.capsys, "convert", convert.add(), "-out", tmp_path / folder)
     assert (outcome.code, outcome.out) == (3, "")
-    assert outcome.err == f"opdiff: {tmp_path / folder}: results cannot be put here: {why}\n"
+    assert outcome.err == f"opdiff: {tmp_path / folder}: {why}\n"
     assert (tmp_path / "file").read_bytes() == b"precious"
 
 
