@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any
@@ -104,6 +105,17 @@ def test_killed_worker_costs_no_result(cluster: ClusterProcesses, connection: Cl
     assert results == {job: 2 * job for job in range(200)}
 
 
+def test_results_that_die_with_their_worker_are_computed_again(cluster: ClusterProcesses, connection: Cluster) -> None:
+    """They are fetched when they are asked for."""
+    results = connection.run(work(double, 1 << 24), range(60))
+    first = next(results)
+    wait_until(lambda: set(task_states(connection)) == {"memory"}, 10)
+    cluster.kill("w1")
+    started = time.monotonic()
+    assert dict([first, *results]) == {job: 2 * job for job in range(60)}
+    assert time.monotonic() - started < 20
+
+
 def test_function_that_is_sent_once_survives_a_worker(cluster: ClusterProcesses, connection: Cluster) -> None:
     sent = Multiply(os.urandom(12 << 20))
     Timer(0.5, cluster.kill, ["w1"]).start()
@@ -164,7 +176,14 @@ with open_cluster(sys.argv[1]) as cluster:
 
 
 def count_tasks(cluster: Cluster) -> int:
-    found: int = cluster._client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+    return len(task_states(cluster))
+
+
+def task_states(cluster: Cluster) -> list[str]:
+    """Return the state of each task that the scheduler knows."""
+    found: list[str] = cluster._client.run_on_scheduler(
+        lambda dask_scheduler: [task.state for task in dask_scheduler.tasks.values()]
+    )
     return found
 
 

@@ -46,6 +46,8 @@ _WORKER_DIED = "run.worker_died"
 _SECONDS_PER_LOOK = 1.0
 # While nothing is completed, the client looks for results this often.
 _SECONDS_PER_POLL = 0.01
+# Results of a batch are small. If they do not come, their worker may be dead, which dask would try to reach for 30 s.
+_MAX_SECONDS_PER_TRANSFER = 3.0
 # Workers that a supervisor starts again are back within this time. A scheduler that is not ours may wait forever.
 _MAX_SECONDS_WITHOUT_WORKERS = 60.0
 
@@ -156,11 +158,15 @@ class Cluster:
             for avoided in {batch.avoided for batch in batches}:
                 some = [batch for batch in batches if batch.avoided == avoided]
                 running |= zip(self._submit([each.jobs for each in some], function, avoided), some, strict=True)
-            completed = as_completed(list(running), loop=self._client.loop, with_results=True, raise_errors=False)
+            completed = as_completed(list(running), loop=self._client.loop)
             while running:
                 arrived = completed.next_batch(block=False)
-                for future, found in arrived:
-                    batch, outcome = running.pop(future), _outcome(found)
+                for future in arrived:
+                    outcome: TaskResults[Result] | Reason | None = _outcome(future)
+                    if outcome is None:
+                        completed.add(future)
+                        continue
+                    batch = running.pop(future)
                     # Otherwise the worker keeps the results until the garbage collector runs here.
                     future.release()
                     yield batch, outcome
@@ -223,21 +229,11 @@ class Cluster:
         submitted: dict[Future[TaskResults[Result]], None],
     ) -> Result:
         """Return the result of a job of `map`, of another worker if one refuses the job."""
-        from distributed import CancelledError, KilledWorker
-
         avoided: frozenset[str] = frozenset()
         while True:
-            while not future.done():
-                if (reason := self._reason_to_stop()) is not None:
-                    raise InputError("cluster", reason)
-                time.sleep(_SECONDS_PER_POLL)
-            try:
-                found: TaskResults[Result] = future.result()
-            except (KilledWorker, CancelledError) as error:
-                raise InputError("cluster", _why(error)) from error
-            finally:
-                del submitted[future]
-                future.release()
+            found: TaskResults[Result] = self._results(future)
+            del submitted[future]
+            future.release()
             if found.refusal is None:
                 return found.values[0]
             avoided |= {found.worker}
@@ -245,6 +241,24 @@ class Cluster:
                 raise InputError("cluster", found.refusal)
             (future,) = self._submit([(job,)], Each(function), avoided)
             submitted[future] = None
+
+    def _results(self, future: Future[TaskResults[Result]]) -> TaskResults[Result]:
+        """Wait for the results of a task."""
+        from distributed import CancelledError, KilledWorker
+
+        while True:
+            try:
+                if future.done():
+                    found: TaskResults[Result] = future.result(timeout=_MAX_SECONDS_PER_TRANSFER)
+                    return found
+            except TimeoutError:
+                if future.status == "error":
+                    raise
+            except (KilledWorker, CancelledError) as error:
+                raise InputError("cluster", _why(error)) from error
+            if (reason := self._reason_to_stop()) is not None:
+                raise InputError("cluster", reason)
+            time.sleep(_SECONDS_PER_POLL)
 
     @contextmanager
     def _cancelling(self, futures: Collection[Future[Any]]) -> Iterator[None]:
@@ -293,13 +307,15 @@ class Cluster:
         return {worker, *(address for address in self._threads if get_address_host(address) == host)}
 
 
-def _outcome(
-    found: TaskResults[Result] | BaseException | tuple[type[BaseException], BaseException, object],
-) -> TaskResults[Result] | Reason:
-    """Return the results of a task that is done, or why it has none; dask gives a failure as `sys.exc_info` does."""
-    if isinstance(found, TaskResults):
-        return found
-    return _why(found[1] if isinstance(found, tuple) else found)
+def _outcome(future: Future[TaskResults[Result]]) -> TaskResults[Result] | Reason | None:
+    """Return the results of a task that is done, or why it has none; `None` if its worker died with the results."""
+    try:
+        found: TaskResults[Result] = future.result(timeout=_MAX_SECONDS_PER_TRANSFER)
+    except TimeoutError as error:
+        return _why(error) if future.status == "error" else None
+    except Exception as error:  # noqa: BLE001  a border: whatever a task raises costs its jobs, not the run
+        return _why(error)
+    return found
 
 
 def _why(error: BaseException) -> Reason:
