@@ -20,8 +20,8 @@ import psutil
 
 from bench.dumps import read_pairs, write_preset
 from bench.presets import preset
+from opdiff.run.cluster import BatchWork
 from opdiff.run.connection import open_cluster
-from opdiff.run.task_round import BatchWork
 from opdiff.workflows.compare.batch import measure_batch
 from opdiff.workflows.compare.job import Job, died
 from opdiff.workflows.compare.measuring import measure_jobs

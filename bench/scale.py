@@ -2,7 +2,7 @@
 
 costs        processor time for each byte, file, unit, task and row, measured here
 model        a dump of 40 TB and 8 ranks on 1, 8 and 64 hosts
-simulation   tasks that take as long as measured ones but only sleep, through the scheduler and the windows of opdiff;
+simulation   tasks that take as long as measured ones but only sleep, through the scheduler;
              workers are threads of this process, so that a task costs more than with hosts of their own
 """
 
@@ -23,8 +23,7 @@ from bench.report import made
 from bench.torchair import Preset as GraphPreset
 from bench.torchair import write as write_graph
 from opdiff.core.comparison import Mode
-from opdiff.run.cluster import MAX_BATCH_BYTES, Cluster, make_batches
-from opdiff.run.task_round import BatchWork
+from opdiff.run.cluster import MAX_BATCH_BYTES, BatchWork, Cluster, make_batches
 from opdiff.workflows.compare.job import Job
 from opdiff.workflows.compare.measuring import measure_jobs
 from opdiff.workflows.compare.options import CompareOptions

@@ -20,7 +20,7 @@ _MAX_SECONDS = 30
 HOSTS = ("npu-1", "npu-2", "npu-3")
 """Names of the workers of `running_hosts`, which stand for hosts."""
 
-_LOOPBACK = "--host", "127.0.0.1", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"
+_NO_PAGES = "--no-dashboard", "--dashboard-address", "127.0.0.1:0"
 
 
 class ClusterProcesses:
@@ -33,7 +33,8 @@ class ClusterProcesses:
         # Settings with certificates are a file.
         listening = "--protocol", "tls" if "DASK_CONFIG" in settings else "tcp"
         file = "--scheduler-file", str(self._scheduler_file)
-        self.scheduler = self._start("scheduler", *_LOOPBACK, "--port", "0", *listening, *file)  # fmt: skip
+        address = "--host", "127.0.0.1", "--port", "0"
+        self.scheduler = self._start("scheduler", *address, *_NO_PAGES, *listening, *file)
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -52,7 +53,9 @@ class ClusterProcesses:
         """Start the workers of these names that do not run."""
         for name in names:
             if name not in self.workers or self.workers[name].poll() is not None:
-                options = "--name", name, "--nthreads", "1", "--no-nanny", *_LOOPBACK
+                # Addresses tell hosts apart.
+                address = f"127.0.0.{2 + [*self.workers, name].index(name)}"
+                options = "--name", name, "--nthreads", "1", "--no-nanny", "--host", address, *_NO_PAGES
                 folder = self.folder_of(name)
                 more = "--local-directory", str(folder), "--scheduler-file", str(self.scheduler_file)
                 self.workers[name] = self._start("worker", *options, *more, folder=folder, **settings)

@@ -18,9 +18,9 @@ def dask_setup(_worker: object) -> None:
     """Pause before each task, and before each job of those that can be cancelled."""
     run_task, uncancelled = worker_task.run_task, worker_task.uncancelled
 
-    def run_slowly(*arguments: Any) -> object:
+    def run_slowly(*arguments: Any, **options: Any) -> object:
         time.sleep(_SECONDS_PER_TASK)
-        return run_task(*arguments)
+        return run_task(*arguments, **options)
 
     def yield_slowly(jobs: Iterable[Any]) -> Iterator[Any]:
         for job in uncancelled(jobs):

@@ -12,8 +12,6 @@ from msgspec import Struct
 from opdiff.run.processes import until_stopped
 
 DEADLY = frozenset({7, 500, 501})
-# Longer than tests wait for a task.
-_HANG_SECONDS = 4
 
 
 def double(number: int) -> int:
@@ -85,32 +83,11 @@ class Multiply(Struct, frozen=True):
         return len(self.data) * number
 
 
-def hang_first(job: tuple[int, str]) -> int:
-    """Return twice the number; the first call with a file pauses for long, and returns something else."""
-    number, path = job
-    if path and not os.path.exists(path):
-        with open(path, "wb"):
-            time.sleep(_HANG_SECONDS)
-        return -1
-    return 2 * number
-
-
-def hang(number: int) -> int:
-    """Return twice the number after a long pause."""
-    time.sleep(_HANG_SECONDS)
-    return 2 * number
-
-
 def worker_name(_job: object) -> str:
     """Return the name of the worker."""
     from distributed import get_worker
 
     return str(get_worker().name)
-
-
-def append_worker_name(job: str) -> str:
-    """Return the job with the name of the worker."""
-    return f"{job} {worker_name(job)}"
 
 
 def read_on_host(path: str) -> str:

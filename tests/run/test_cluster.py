@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any
@@ -13,24 +14,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cluster_processes import ClusterProcesses, running_cluster
-from opdiff.run import task_round, workers
+from opdiff.run import cluster as cluster_module
+from opdiff.run.cluster import BatchWork
 from opdiff.run.connection import open_cluster
-from opdiff.run.task_round import BatchWork, Place, Round
 from opdiff.run.worker_task import Each
 from waiting import wait_until
 from worker_functions import (
     DEADLY,
     Multiply,
-    append_worker_name,
     double,
     double_or_die,
     double_or_fail,
     double_slowly,
-    hang,
-    hang_first,
     process_id,
     read_on_host,
-    worker_name,
 )
 
 if TYPE_CHECKING:
@@ -84,19 +81,6 @@ def test_all_workers_get_jobs_and_are_counted(cluster: ClusterProcesses) -> None
     assert set(counts) == {3}
 
 
-def test_the_window_is_bounded(connection: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = []
-    wait = Round._wait
-
-    def spy(tasks: Round[Any, Any]) -> list[Any]:
-        sizes.append(count_tasks(connection))
-        return wait(tasks)
-
-    monkeypatch.setattr(Round, "_wait", spy)
-    assert len(list(connection.run(work(double), range(5000)))) == 5000
-    assert 1 < max(sizes) <= 9
-
-
 def test_exception_costs_only_its_job(connection: Cluster) -> None:
     results = dict(connection.run(work(double_or_fail), range(600)))
     assert results == {job: "run.task_failed" if job in DEADLY else 2 * job for job in range(600)}
@@ -121,6 +105,17 @@ def test_killed_worker_costs_no_result(cluster: ClusterProcesses, connection: Cl
     assert results == {job: 2 * job for job in range(200)}
 
 
+def test_results_that_die_with_their_worker_are_computed_again(cluster: ClusterProcesses, connection: Cluster) -> None:
+    """They are fetched when they are asked for."""
+    results = connection.run(work(double, 1 << 24), range(60))
+    first = next(results)
+    wait_until(lambda: set(task_states(connection)) == {"memory"}, 10)
+    cluster.kill("w1")
+    started = time.monotonic()
+    assert dict([first, *results]) == {job: 2 * job for job in range(60)}
+    assert time.monotonic() - started < 20
+
+
 def test_function_that_is_sent_once_survives_a_worker(cluster: ClusterProcesses, connection: Cluster) -> None:
     sent = Multiply(os.urandom(12 << 20))
     Timer(0.5, cluster.kill, ["w1"]).start()
@@ -133,39 +128,11 @@ def test_function_that_is_sent_once_survives_a_worker(cluster: ClusterProcesses,
 def test_a_cluster_without_workers_gives_every_job_the_reason(
     cluster: ClusterProcesses, connection: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
+    monkeypatch.setattr(cluster_module, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
     Timer(0.3, cluster.kill, NAMES).start()
     results = dict(connection.run(work(double_slowly), range(1000)))
     assert len(results) == 1000
     assert set(results.values()) - {2 * job for job in range(1000)} == {"run.no_workers"}
-
-
-@pytest.fixture
-def soon_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Call tasks overdue after half a second."""
-    monkeypatch.setattr(task_round, "_MIN_SECONDS_OVERDUE", 0.5)
-    monkeypatch.setattr(task_round, "_OVERDUE_RATIO", 0.0)
-
-
-@pytest.mark.usefixtures("soon_overdue")
-def test_batch_of_a_hung_worker_is_repeated_elsewhere(connection: Cluster, tmp_path: Path) -> None:
-    jobs = [(number, str(tmp_path / "hung") if number == 3 else "") for number in range(40)]
-    results = dict(connection.run(work(hang_first, 1 << 24), jobs))
-    assert results == {job: 2 * job[0] for job in jobs}
-
-
-@pytest.mark.usefixtures("soon_overdue")
-def test_mapped_job_of_a_hung_worker_is_repeated_elsewhere(connection: Cluster, tmp_path: Path) -> None:
-    jobs = [(number, str(tmp_path / "hung") if number == 3 else "") for number in range(10)]
-    assert list(connection.map(hang_first, jobs)) == [2 * number for number in range(10)]
-    assert_no_tasks(connection)
-
-
-@pytest.mark.usefixtures("soon_overdue")
-def test_batch_that_hangs_everywhere_is_given_up(connection: Cluster) -> None:
-    results = dict(connection.run(work(hang), [7]))
-    assert results == {7: "run.overdue"}
-    assert_no_tasks(connection)
 
 
 def test_stopped_worker_is_replaced_by_others(tmp_path: Path) -> None:
@@ -178,48 +145,14 @@ def test_stopped_worker_is_replaced_by_others(tmp_path: Path) -> None:
     assert results == {job: 2 * job for job in range(200)}
 
 
-PINNED = work(worker_name, place=Place)
-
-
 def test_file_that_one_host_can_read_is_read_there(connection: Cluster) -> None:
     jobs = [f"{name} {number}" for name in NAMES for number in range(40)]
     results = dict(connection.run(work(read_on_host, is_unread=lambda found: not found), [*jobs, "nowhere 0"]))
     assert results == {job: job.split()[0] for job in jobs} | {"nowhere 0": ""}
 
 
-def test_jobs_run_on_their_host_only(connection: Cluster) -> None:
-    results = list(connection.run(PINNED, [*NAMES, "127.0.0.1"] * 40))
-    assert {found for job, found in results if job != "127.0.0.1"} == set(NAMES)
-    assert all(job in (found, "127.0.0.1") for job, found in results)
-
-
-def test_jobs_of_a_host_that_is_gone_have_the_reason(
-    cluster: ClusterProcesses, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(workers, "_MAX_SECONDS_WITHOUT_WORKERS", 1.0)
-    cluster.kill("w1")
-    with open_cluster(cluster.address) as connection:
-        results = set(connection.run(PINNED, NAMES * 20))
-    assert results == {("w0", "w0"), ("w1", "run.no_workers_of_host"), ("w2", "w2")}
-
-
-def test_jobs_of_a_host_wait_for_its_next_worker(cluster: ClusterProcesses, connection: Cluster) -> None:
-    """It has another address than the one that was killed."""
-    results = connection.run(PINNED, ("w1",) * 200)
-    assert next(results) == ("w1", "w1")
-    cluster.kill("w1")
-    cluster.add_workers("w1")
-    assert set(results) == {("w1", "w1")}
-
-
-def test_data_of_another_host_is_moved(connection: Cluster) -> None:
-    moving = work(append_worker_name, place=lambda _job: Place("w0", "w2"), move=Each(append_worker_name))
-    assert list(connection.run(moving, ["job"] * 30)) == [("job", "job w2 w0")] * 30
-
-
 def test_map_keeps_the_order_and_raises_exceptions(connection: Cluster) -> None:
     assert list(connection.map(double_slowly, range(50))) == [2 * number for number in range(50)]
-    assert list(connection.map(worker_name, NAMES * 4, lambda name: name)) == list(NAMES * 4)
     with pytest.raises(ValueError, match="cannot double 7"):
         list(connection.map(double_or_fail, range(50)))
     assert_no_tasks(connection)
@@ -228,7 +161,7 @@ def test_map_keeps_the_order_and_raises_exceptions(connection: Cluster) -> None:
 INTERRUPTED = """
 import signal, sys
 from threading import Timer
-from opdiff.run.task_round import BatchWork
+from opdiff.run.cluster import BatchWork
 from opdiff.run.connection import open_cluster
 from opdiff.run.worker_task import Each
 from worker_functions import double_slowly
@@ -243,7 +176,14 @@ with open_cluster(sys.argv[1]) as cluster:
 
 
 def count_tasks(cluster: Cluster) -> int:
-    found: int = cluster._client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+    return len(task_states(cluster))
+
+
+def task_states(cluster: Cluster) -> list[str]:
+    """Return the state of each task that the scheduler knows."""
+    found: list[str] = cluster._client.run_on_scheduler(
+        lambda dask_scheduler: [task.state for task in dask_scheduler.tasks.values()]
+    )
     return found
 
 
@@ -269,7 +209,7 @@ def test_closing_the_iterator_cancels_what_was_submitted(connection: Cluster) ->
 
 
 def test_lost_scheduler_gives_every_job_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
+    monkeypatch.setattr(cluster_module, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
     config = tmp_path / "dask.yaml"
     config.write_text("distributed: {comm: {timeouts: {connect: 500ms}}}")
     with running_cluster(tmp_path, "w0") as processes, open_cluster(processes.address, str(config)) as connection:

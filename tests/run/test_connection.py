@@ -19,8 +19,8 @@ import pytest
 from cluster_processes import ClusterProcesses, running_cluster
 from opdiff.core.errors import InputError, UsageError
 from opdiff.run import connection
+from opdiff.run.cluster import BatchWork
 from opdiff.run.connection import open_cluster
-from opdiff.run.task_round import BatchWork
 from opdiff.run.worker_task import Each, software_versions
 from worker_functions import double, process_id
 

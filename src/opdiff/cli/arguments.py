@@ -89,21 +89,6 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def is_on_host(args: argparse.Namespace, path: str) -> bool:
-    """Return whether a path is on a host of a cluster, written as `HOST:PATH` or as a URL, whose workers look for it.
-
-    Raises:
-        UsageError: there is no cluster.
-    """
-    from opdiff.core.remote.urls import host_of, is_host_side
-
-    if not is_host_side(path) and not host_of(path):
-        return False
-    if not args.cluster:
-        raise UsageError(because("cli.host_without_cluster", side=path))
-    return True
-
-
 def check_cluster(args: argparse.Namespace, *local_options: str) -> None:
     """Check the options of `add_cluster`; `local_options` are names of options that concern this machine only.
 

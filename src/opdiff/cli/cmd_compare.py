@@ -24,7 +24,6 @@ from opdiff.cli.arguments import (
     byte_count,
     check_cluster,
     chosen_mode,
-    is_on_host,
     require_paths,
 )
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
@@ -139,7 +138,7 @@ def _add_graph_mode(parser: argparse.ArgumentParser) -> None:
     add_units(group)
     group.add_argument(
         "--ranks", metavar="FILE", default="",
-        help="directories of the ranks (TOML), on several hosts: HOST:PATH; instead of target and golden directory",
+        help="directories of the ranks (TOML), instead of target and golden directory",
     )  # fmt: skip
     group.add_argument(
         "--shards", metavar="FILE", default="",
@@ -390,5 +389,5 @@ def _sides(args: argparse.Namespace) -> tuple[str, str]:
         listed = because("cli.paths_given", count=len(sides), paths=tuple(sides)) if sides else because("cli.no_path")
         rules = because("cli.rules_by_fr") if any(map(filesystem.isfile, sides)) else None
         raise UsageError(because("cli.two_sides", given=listed, rules=rules))
-    require_paths(*(side for side in sides if not is_on_host(args, side)))
+    require_paths(*sides)
     return sides[0], sides[1]

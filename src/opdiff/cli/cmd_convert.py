@@ -9,7 +9,7 @@ import time
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_cache, add_cluster, add_custom, add_jobs, add_json, check_cluster, is_on_host
+from opdiff.cli.arguments import add_cache, add_cluster, add_custom, add_jobs, add_json, check_cluster
 from opdiff.cli.exit_codes import ExitCode, interrupt_exit_code
 from opdiff.cli.language import in_language, said
 from opdiff.cli.terminal import Progress, make_output_folder, write_json
@@ -39,7 +39,6 @@ examples:
   opdiff convert FILE --format NHWC --shape 1,28,28,64 --output-tensor 0 -o out
   opdiff convert FILE --type bin
   opdiff convert sftp://HOST/DUMP_DIR -o npy
-  opdiff convert npu-1:/data/run -o /share/npy --cluster tls://head:8786
 """
 _FORMS = ("npy", "npz", "bin", "msnpy", "pt")
 _MAX_FAILURES_SHOWN = 20
@@ -124,7 +123,7 @@ def _paths(args: argparse.Namespace) -> list[str]:
     paths = [*args.paths, *(path for path in listed if path)]
     if not paths:
         raise UsageError(because("cli.convert_what"))
-    if not any(is_on_host(args, path) for path in paths) and not args.cluster:
+    if not args.cluster:
         return paths
     from opdiff.workflows.cluster import path_for_workers
 

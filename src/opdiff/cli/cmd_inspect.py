@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_cache, add_cluster, add_json, check_cluster, is_on_host, require_paths
+from opdiff.cli.arguments import add_cache, add_cluster, add_json, check_cluster, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import in_language, said, worded
 from opdiff.cli.terminal import (
@@ -42,7 +42,6 @@ examples:
   opdiff inspect FILE --stats                min, max, mean, NaN and infinities of each tensor
   opdiff inspect FILE --json
   opdiff inspect sftp://HOST/DIR             a dump on another machine, by ssh
-  opdiff inspect npu-1:/data/run --stats --cluster tls://head:8786   by the workers of a host
   opdiff inspect model.om                    operators, versions, fusion passes of a compiled model
 """
 _MAX_LOCATIONS = 5
@@ -75,16 +74,14 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.workflows.inspect.report import TreeReport, inspect_path
 
     check_cluster(args, "cache")
-    if not is_on_host(args, args.path):
-        filesystem.start_run([args.path], args.cache)
-        require_paths(args.path)
+    filesystem.start_run([args.path], args.cache)
+    require_paths(args.path)
     path = path_for_workers(args.path) if args.cluster else args.path
     depth = Depth.HEADERS if args.no_data else Depth.VALUES if args.stats else Depth.SAMPLES
     with (
         Progress(said("cli.reading"), quiet=args.quiet > 0) as progress,
         find_cluster(args.cluster, args.cluster_config, progress.show_workers) as cluster,
     ):
-        require_paths(path)
         report = inspect_path(path, depth, (progress.reach, progress.reach_bytes), cluster)
     if args.json != "-":
         _print(args, report)

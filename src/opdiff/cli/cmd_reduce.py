@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, is_on_host
+from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer
 from opdiff.cli.exit_codes import ExitCode, interrupt_exit_code
 from opdiff.cli.language import in_language, said
 from opdiff.cli.terminal import Progress, write_json
@@ -18,7 +18,6 @@ from opdiff.core.errors import UsageError
 from opdiff.core.formatting import printable, size
 from opdiff.core.metrics import INFORMATION
 from opdiff.core.reasons import because
-from opdiff.core.remote.urls import host_of, host_url, path_of
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +39,6 @@ examples:
   opdiff reduce msprobe_fx_dump --keep             keep the data, too
   opdiff reduce data_dump --info crc32,histogram
   opdiff reduce msprobe_ge_dump --recover          put back the files of a killed run
-  opdiff reduce npu-1:/data/run --cluster tls://head:8786
   opdiff compat-path --install                     if convert.py of the documents cannot import components
 """
 _DEFAULT_INFORMATION = "mean,l2norm,specials,crc32"
@@ -115,9 +113,6 @@ def _options(args: argparse.Namespace) -> ReduceOptions:
 
     load = (args.load or (_WATCH_LOAD if args.watch else _FULL_LOAD)) / 100
     options = ReduceOptions(args.path, args.info, args.keep, args.watch, args.settle, args.interval, load)
-    if is_on_host(args, args.path):
-        url = host_url(args.path)
-        return replace(options, root=path_of(url), host=host_of(url))
     # Workers have other current folders.
     return replace(options, root=os.path.abspath(args.path)) if args.cluster else options
 
@@ -150,11 +145,9 @@ def _reduce(args: argparse.Namespace, options: ReduceOptions, stop: Stop) -> int
 
 
 def _recover(args: argparse.Namespace, options: ReduceOptions) -> int:
-    from opdiff.workflows.cluster import find_cluster
     from opdiff.workflows.reduce.watch import recover_tree
 
-    with find_cluster(args.cluster, args.cluster_config) as cluster:
-        recovered = recover_tree(options, cluster)
+    recovered = recover_tree(options)
     for line in _recovered_lines(recovered) if args.json != "-" else ():
         print(printable(line))
     if args.json:

@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, is_on_host, require_paths
+from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.language import in_language, language, said
 from opdiff.cli.model_options import add_replayed_model, given_shapes
@@ -15,7 +15,6 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.core.formatting import printable
 from opdiff.core.judgement import changed_limits
 from opdiff.core.reasons import because, render_all
-from opdiff.core.remote.urls import host_url
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +40,6 @@ examples:
   opdiff replay NPU_DIR --model net.onnx --rules net.om --op conv1 --op conv2
   opdiff replay NPU_DIR --rules net.om                               without the original model
   opdiff replay NPU_DIR --model net.prototxt --weights net.caffemodel --rules net.om
-  opdiff replay npu-1:/data/run --model /share/net.onnx --rules /share/net.om --cluster tls://head:8786
   opdiff replay GE_DIR --rank 0 --token 1                            graph mode: graph texts are found by themselves
   opdiff replay GE_DIR FX_DIR                                        graph mode: the suspects of every unit
 """
@@ -114,7 +112,7 @@ def _is_graph_mode(args: argparse.Namespace, comparison: Comparison | None) -> b
         return comparison.mode is Mode.GRAPH
     if described or not args.target:
         return False
-    return bool(units) or is_on_host(args, args.target) or is_graph_dump(args.target)
+    return bool(units) or is_graph_dump(args.target)
 
 
 def _graph_mode(args: argparse.Namespace, comparison: Comparison | None) -> RunReplay | None:
@@ -124,9 +122,9 @@ def _graph_mode(args: argparse.Namespace, comparison: Comparison | None) -> RunR
     from opdiff.workflows.replay.options import ReplayOptions
 
     target = args.target or (comparison.target.path if comparison else "")
-    require_paths(*(path for path in (target,) if not is_on_host(args, path)))
+    require_paths(target)
     options = ReplayOptions(
-        host_url(target),
+        target,
         operators=tuple(args.operators),
         limits=args.limits,
         rank=args.rank,
@@ -151,7 +149,6 @@ def _offline(args: argparse.Namespace, comparison: Comparison | None) -> RunRepl
 
 def _comparison(args: argparse.Namespace) -> Comparison | None:
     """Return the comparison whose suspects are replayed; `None` if there is none."""
-    from opdiff.core.comparison import Mode
     from opdiff.workflows.compare.inputs import ComparisonProblem
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.pipeline import compare
@@ -163,13 +160,12 @@ def _comparison(args: argparse.Namespace) -> Comparison | None:
         return load_saved([args.saved])
     if not args.golden:
         return None
-    require_paths(*(side for side in (args.target, args.golden) if not is_on_host(args, side)))
+    require_paths(args.target, args.golden)
     options = CompareOptions(
         args.target,
         args.golden,
         args.fusion_rule_file,
         limits=args.limits,
-        mode=(Mode.OFFLINE if args.fusion_rule_file else Mode.GRAPH) if is_on_host(args, args.target) else None,
         cluster=args.cluster,
         cluster_config=args.cluster_config,
         rank=args.rank,
@@ -195,14 +191,14 @@ def _options(args: argparse.Namespace, comparison: Comparison | None) -> ReplayO
         raise UsageError(because("cli.replay_needs_target"))
     if not rules:
         raise UsageError(because("cli.replay_needs_fr"))
-    require_paths(*(path for path in (target, rules, args.model, args.weights) if path and not is_on_host(args, path)))
+    require_paths(*(path for path in (target, rules, args.model, args.weights) if path))
     operators = tuple(args.operators)
     if not operators and comparison is not None and not args.all:
         from opdiff.workflows.replay.proof import suspects_of
 
         operators = suspects_of(comparison.judgement)
     model = (args.model, args.weights, given_shapes(args))
-    return ReplayOptions(host_url(target), rules, *model, operators, args.limits)
+    return ReplayOptions(target, rules, *model, operators, args.limits)
 
 
 def _print(replays: Sequence[Replay]) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.core.remote.urls import is_remote, own_path
+from opdiff.core.remote.urls import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -171,7 +171,7 @@ def natural_key(name: str) -> list[int | str]:
 
 def read_ahead(items: Sequence[Thing], paths_of: Callable[[Thing], Iterable[str]]) -> Iterator[Thing]:
     """Yield items of one store; before, the first bytes of their remote files are read in parallel."""
-    if not is_remote(own_path(next((path for item in items for path in paths_of(item)), ""))):
+    if not is_remote(next((path for item in items for path in paths_of(item)), "")):
         yield from items
         return
     from opdiff.core.remote.stores import store_of

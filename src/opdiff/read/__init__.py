@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import Status, because
-from opdiff.core.remote.urls import is_remote, own_path
+from opdiff.core.remote.urls import is_remote
 from opdiff.read.agreement import with_doubts
 from opdiff.read.ascend import read_ascend
 from opdiff.read.filename import parse_dump_name
@@ -47,11 +47,10 @@ def read_operator(path: str, name: str | None = None, *, sliced: bool = True) ->
     Raises:
         DumpError: the file cannot be read; names the problem and its offset.
     """
-    found = own_path(path)
-    if is_remote(found):
+    if is_remote(path):
         return _read_remote(path, name or os.path.basename(path), sliced=sliced)
     try:
-        descriptor = os.open(found, _OPEN_FLAGS)
+        descriptor = os.open(path, _OPEN_FLAGS)
     except OSError as error:
         raise DumpError(path, because("core.cannot_open", Status.NOT_HERE, error=error.strerror)) from error
     try:

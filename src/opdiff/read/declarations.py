@@ -13,8 +13,8 @@ axis = 1                            # of the golden tensor
 blocks = 1                          # 3 for a projection to query, key and value, each of which is divided
 
 [rank.0]
-target = "npu-1:/data/run/rank_0"   # HOST:PATH, a path that every worker sees, or a URL
-golden = "npu-1:/data/golden/rank_0"
+target = "/share/run/rank_0"         # a path, which all workers of a cluster must see, or a URL
+golden = "/share/golden/rank_0"
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from opdiff.core.errors import InputError
 from opdiff.core.filesystem import read_input
 from opdiff.core.pairing import ManualPair, parse_key
 from opdiff.core.reasons import Status, because
-from opdiff.core.remote.urls import host_url
 from opdiff.core.shards import ShardRules
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def read_rank_table(path: str) -> dict[int, RankSides]:
 
 
 def _whole(path: str) -> str:
-    return filesystem.abspath(host_url(path))
+    return filesystem.abspath(path)
 
 
 def _read_toml(path: str) -> dict[str, object]:

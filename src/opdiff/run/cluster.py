@@ -1,8 +1,8 @@
-"""Execution on the workers of dask.distributed, in rounds of batches.
+"""Execution on the workers of dask.distributed, which schedules batches of jobs.
 
-jobs ──make_batches──► batches ──tasks on workers──┬──► results
-                                                   ├──► unread: again on hosts that have not tried to read the files
-                                                   └──► failed: each job again, as a task of its own
+jobs ──make_batches──► batches ──client.map──┬──► results
+                                             ├──► unread or refused: again on other workers
+                                             └──► failed: each job again, as a task of its own
 
 If the worker of such a task died, the task runs once more, alone: another task of the worker may have been the cause. A
 job that still fails has the reason of the failure as its result.
@@ -10,32 +10,25 @@ job that still fails has the reason of the failure as its result.
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections import deque
-from concurrent.futures import CancelledError
-from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, TypeVar
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 
 from opdiff.core.errors import InputError
-from opdiff.core.reasons import Status, because
-from opdiff.run.task_round import MAX_COPIES, Batch, Round, overdue_after
-from opdiff.run.worker_task import Each, Task, run_task
-from opdiff.run.workers import SECONDS_PER_LOOK, Workers
+from opdiff.core.reasons import Reason, Status, because
+from opdiff.run.worker_task import Each, Sender, TaskResults, pack_function, run_task, unpack_function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 
     from distributed import Client, Future
 
-    from opdiff.core.reasons import Reason
-    from opdiff.run.task_round import BatchWork, Unread
-    from opdiff.run.worker_task import TaskResults
-
 Job = TypeVar("Job")
 Result = TypeVar("Result")
-Key = TypeVar("Key")
 
 # A task of this size takes tenths of a second. The scheduler needs about two milliseconds for a task.
 MAX_BATCH_BYTES = 256 << 20
@@ -47,6 +40,43 @@ _MIN_BATCH_JOBS = 25
 _BATCHES_PER_THREAD = 4
 # Results of `map` that may be there before they are needed, for each thread.
 _RESULTS_AHEAD_PER_THREAD = 2
+# How often a task that raised an exception is repeated. A task whose worker died is repeated by the scheduler.
+_RETRIES = 2
+_SECONDS_PER_LOOK = 1.0
+# While nothing is completed, the client looks for results this often.
+_SECONDS_PER_POLL = 0.01
+# Results of a batch are small. If they do not come, their worker may be dead, which dask would try to reach for 30 s.
+_MAX_SECONDS_PER_TRANSFER = 3.0
+# Workers that a supervisor starts again are back within this time. A scheduler that is not ours may wait forever.
+_MAX_SECONDS_WITHOUT_WORKERS = 60.0
+
+
+class BatchWork(Struct, Generic[Job, Result], frozen=True):
+    """A function for batches of jobs.
+
+    Attributes:
+        function: returns the results of a batch, in order; the function, jobs and results must be picklable.
+        on_failure: returns the result of a job that no worker could do.
+        nbytes: returns the amount of data of a job.
+        is_unread: returns whether a worker could not read the files of a job; a worker of another host may be able to.
+        sends_once: the function has much data; each worker gets the function once, not with every task.
+    """
+
+    function: Callable[[Sequence[Job]], Sequence[Result]]
+    on_failure: Callable[[Job, Reason], Result]
+    nbytes: Callable[[Job], int]
+    is_unread: Callable[[Result], bool] = lambda _result: False
+    sends_once: bool = False
+
+
+class _Batch(Struct, Generic[Job], frozen=True):
+    """Jobs of one task, and the workers that could not do them."""
+
+    jobs: tuple[Job, ...]
+    avoided: frozenset[str] = frozenset()
+
+
+_Failed = list[tuple[_Batch[Job], Reason]]
 
 
 class Cluster:
@@ -54,7 +84,11 @@ class Cluster:
 
     def __init__(self, client: Client, on_workers: Callable[[int], None]) -> None:
         self._client = client
-        self._workers = Workers(client, on_workers)
+        self._on_workers = on_workers
+        self._sender = Sender()
+        # Threads of the workers by address.
+        self._threads: dict[str, int] = {}
+        self._looked_at = self._seen_at = 0.0
 
     def run(self, work: BatchWork[Job, Result], jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
         """Yield each job and its result as its batch is completed.
@@ -63,224 +97,236 @@ class Cluster:
         fails again has the result of `on_failure`. Jobs whose files could not be read are repeated on other hosts. All
         submitted tasks are cancelled if the iterator is closed or interrupted.
         """
-        self._workers.look()
-        unread: list[Unread[Job, Result]] = []
-        batches = [
-            Batch(batch, place)
-            for place, group in _grouped(jobs, work.place).items()
-            for batch in make_batches(group, work.nbytes, self._workers.threads(place.host))
-        ]
-        failed = yield from self._run_round(work, batches, unread)
-        singles = [Batch((job,), batch.place, batch.avoided) for batch, _ in failed for job in batch.jobs]
-        failed = yield from self._run_round(work, singles, unread)
-        killed = [batch for batch, reason in failed if reason.status is Status.KILLED]
-        fatal = yield from self._run_round(work, killed, unread, max_tasks=1)
-        fatal += [(batch, reason) for batch, reason in failed if reason.status is not Status.KILLED]
-        fatal += yield from self._read_elsewhere(work, unread)
+        self._look()
+        batches = [_Batch(batch) for batch in make_batches(jobs, work.nbytes, sum(self._threads.values()))]
+        failed = yield from self._run_all(work, batches)
+        singles = [_Batch((job,), batch.avoided) for batch, _ in failed for job in batch.jobs]
+        failed = yield from self._run_all(work, singles)
+        fatal: _Failed[Job] = []
+        for batch, reason in failed:
+            fatal += (yield from self._run_all(work, [batch])) if reason.status is Status.KILLED else [(batch, reason)]
         yield from ((job, work.on_failure(job, reason)) for batch, reason in fatal for job in batch.jobs)
 
-    def _run_round(
-        self,
-        work: BatchWork[Job, Result],
-        batches: Sequence[Batch[Job]],
-        unread: list[Unread[Job, Result]],
-        max_tasks: int = 0,
-    ) -> Generator[tuple[Job, Result], None, list[tuple[Batch[Job], Reason]]]:
-        tasks = Round(self._client, self._workers, work, max_tasks)
-        yield from tasks.results(batches)
-        unread += tasks.unread
-        return tasks.failed
-
-    def _read_elsewhere(
-        self, work: BatchWork[Job, Result], unread: list[Unread[Job, Result]]
-    ) -> Generator[tuple[Job, Result], None, list[tuple[Batch[Job], Reason]]]:
-        """Repeat jobs on hosts that have not tried to read their files; return batches that failed."""
-        fatal: list[tuple[Batch[Job], Reason]] = []
-        while unread:
-            batches: list[Batch[Job]] = []
-            for (place, tried), group in _grouped(unread, lambda each: (each.place, each.tried)).items():
-                if not self._workers.addresses(place.host, tried):
-                    yield from ((each.job, each.result) for each in group)
+    def _run_all(
+        self, work: BatchWork[Job, Result], batches: Sequence[_Batch[Job]]
+    ) -> Generator[tuple[Job, Result], None, _Failed[Job]]:
+        """Yield results as batches are completed; return the batches that failed."""
+        failed: _Failed[Job] = []
+        while batches:
+            elsewhere: dict[frozenset[str], list[Job]] = {}
+            for batch, found in self._completed(work, batches):
+                if isinstance(found, Reason):
+                    failed.append((batch, found))
                     continue
-                threads = self._workers.threads(place.host)
-                parts = make_batches([each.job for each in group], work.nbytes, threads)
-                batches += [Batch(part, place, tried) for part in parts]
-            unread = []
-            fatal += yield from self._run_round(work, batches, unread)
-        return fatal
+                if found.refusal is not None:
+                    avoided = batch.avoided | {found.worker}
+                    if self._others(avoided):
+                        elsewhere.setdefault(avoided, []).extend(batch.jobs)
+                    else:
+                        failed.append((batch, found.refusal))
+                    continue
+                avoided = batch.avoided | self._workers_of_host(found.worker)
+                for job, result in zip(batch.jobs, found.values, strict=True):
+                    if work.is_unread(result) and self._others(avoided):
+                        elsewhere.setdefault(avoided, []).append(job)
+                    else:
+                        yield job, result
+            threads = sum(self._threads.values())
+            batches = [
+                _Batch(part, avoided)
+                for avoided, group in elsewhere.items()
+                for part in make_batches(group, work.nbytes, threads)
+            ]
+        return failed
 
-    def map(
-        self, function: Callable[[Job], Result], jobs: Iterable[Job], host: Callable[[Job], str] = lambda _job: ""
-    ) -> Iterator[Result]:
+    def _completed(
+        self, work: BatchWork[Job, Result], batches: Sequence[_Batch[Job]]
+    ) -> Iterator[tuple[_Batch[Job], TaskResults[Result] | Reason]]:
+        """Submit batches, and yield each with what came back, as it is completed."""
+        from distributed import as_completed
+
+        reason = self._reason_to_stop()
+        if reason is not None:
+            yield from ((batch, reason) for batch in batches)
+            return
+        running: dict[Future[TaskResults[Result]], _Batch[Job]] = {}
+        with self._cancelling(running):
+            function = self._sent(work)
+            # One group of tasks: the scheduler holds it back until threads are free, so that a worker that dies takes
+            # only its running tasks along.
+            for avoided in {batch.avoided for batch in batches}:
+                some = [batch for batch in batches if batch.avoided == avoided]
+                running |= zip(self._submit([each.jobs for each in some], function, avoided), some, strict=True)
+            completed = as_completed(list(running), loop=self._client.loop)
+            while running:
+                arrived = completed.next_batch(block=False)
+                for future in arrived:
+                    outcome: TaskResults[Result] | Reason | None = _outcome(future)
+                    if outcome is None:
+                        completed.add(future)
+                        continue
+                    batch = running.pop(future)
+                    # Otherwise the worker keeps the results until the garbage collector runs here.
+                    future.release()
+                    yield batch, outcome
+                reason = self._reason_to_stop()
+                if reason is not None and not arrived:
+                    yield from ((batch, reason) for batch in running.values())
+                    return
+                if not arrived:
+                    time.sleep(_SECONDS_PER_POLL)
+
+    def _sent(self, work: BatchWork[Job, Result]) -> object:
+        """Return the function, or the task that unpacks it where it is needed; workers get it from each other."""
+        if not work.sends_once:
+            return work.function
+        return self._client.submit(unpack_function, pack_function(work.function), pure=False, retries=_RETRIES)
+
+    def _submit(
+        self, batches: Sequence[Sequence[object]], function: object, avoided: Collection[str] = ()
+    ) -> list[Future[TaskResults[Any]]]:
+        """Submit batches, to workers that are not avoided as long as there are some.
+
+        Jobs are pickled here, because dask's own pickler takes several times as long for many small values.
+        """
+        options: dict[str, Any] = {"pure": False, "retries": _RETRIES, "function": function, "sender": self._sender}
+        if others := self._others(avoided):
+            options |= {"workers": others, "allow_other_workers": True} if avoided else {}
+        pickled = [pickle.dumps(batch, pickle.HIGHEST_PROTOCOL) for batch in batches]
+        futures: list[Future[TaskResults[Any]]] = self._client.map(run_task, pickled, **options)
+        return futures
+
+    def map(self, function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
         """Yield the result of each job, in order; a bounded number of them is computed ahead.
 
-        Args:
-            function: returns the result of a job; its exceptions are raised here.
-            jobs: the jobs.
-            host: returns the host where a job runs; empty for any.
+        `function` returns the result of a job. Its exceptions are raised here.
 
         Raises:
-            InputError: workers died, or the host or the scheduler is gone.
+            InputError: workers died, or the scheduler is gone.
         """
-        self._workers.look()
-        ahead: deque[_MappedJob[Job, Result]] = deque()
+        self._look()
+        ahead: deque[tuple[Job, Future[TaskResults[Result]]]] = deque()
         waiting = iter(jobs)
-        slowest_s = 0.0
-        try:
+        submitted: dict[Future[TaskResults[Result]], None] = {}
+        with self._cancelling(submitted):
             while True:
-                window = max(_RESULTS_AHEAD_PER_THREAD * self._workers.threads(), 1)
+                window = max(_RESULTS_AHEAD_PER_THREAD * sum(self._threads.values()), 1)
                 for job in waiting:
-                    task = Task.of((job,), self._workers.sender, host(job))
-                    ahead.append(_MappedJob(self._client, self._workers, task, Each(function)))
+                    submitted |= dict.fromkeys(futures := self._submit([(job,)], Each(function)))
+                    ahead.append((job, futures[0]))
                     if len(ahead) >= window:
                         break
                 if not ahead:
                     return
-                result = ahead[0].wait(slowest_s)
-                slowest_s = max(slowest_s, ahead.popleft().seconds)
-                yield result
-        finally:
-            if ahead and self._client.status == "running":
-                with suppress(OSError, TimeoutError):
-                    self._client.cancel([future for each in ahead for future in each.futures], force=True)
+                yield self._wait(*ahead.popleft(), function, submitted)
 
-    def call(self, host: str, function: Callable[..., Result], arguments: tuple[object, ...]) -> Result:
-        """Return the result of a function on a host; exceptions as of `map`."""
-        (result,) = self.map(_Call(function), [arguments], lambda _arguments: host)
-        return result
+    def _wait(
+        self,
+        job: Job,
+        future: Future[TaskResults[Result]],
+        function: Callable[[Job], Result],
+        submitted: dict[Future[TaskResults[Result]], None],
+    ) -> Result:
+        """Return the result of a job of `map`, of another worker if one refuses the job."""
+        avoided: frozenset[str] = frozenset()
+        while True:
+            found: TaskResults[Result] = self._results(future)
+            del submitted[future]
+            future.release()
+            if found.refusal is None:
+                return found.values[0]
+            avoided |= {found.worker}
+            if not self._others(avoided):
+                raise InputError("cluster", found.refusal)
+            (future,) = self._submit([(job,)], Each(function), avoided)
+            submitted[future] = None
 
-
-class _MappedJob(Generic[Job, Result]):
-    """A job that was submitted.
-
-    Attributes:
-        futures: those of its copies; the first result counts. Empty if its host has no worker now.
-    """
-
-    def __init__(self, client: Client, workers: Workers, task: Task[Job], function: Each[Job, Result]) -> None:
-        self._client, self._workers, self._task, self._function = client, workers, task, function
-        # Workers with other software, and those that take too long.
-        self._avoided: set[str] = set()
-        self.futures: list[Future[TaskResults[Result]]] = []
-        self._submit()
-
-    @property
-    def seconds(self) -> float:
-        """Time since the last copy was submitted."""
-        return time.monotonic() - self._submitted_at
-
-    def _submit(self) -> None:
-        """Submit a copy, unless there is no worker for it now."""
-        is_limited = bool(self._task.host or self._avoided)
-        self._allowed = sorted(self._others()) if is_limited else []
-        self._submitted_at = time.monotonic()
-        if self._allowed or not is_limited:
-            workers = self._allowed or None
-            future = self._client.submit(run_task, self._task, self._function, pure=False, workers=workers)
-            self.futures.append(future)
-
-    def _others(self) -> set[str]:
-        return {*self._workers.addresses(self._task.host)} - self._avoided
-
-    def wait(self, slowest_s: float) -> Result:
-        """Return the result; the slowest job before took `slowest_s`.
-
-        Raises:
-            InputError: workers died, no worker has the same software, or the host or the scheduler is gone.
-        """
-        from distributed import KilledWorker
+    def _results(self, future: Future[TaskResults[Result]]) -> TaskResults[Result]:
+        """Wait for the results of a task."""
+        from distributed import CancelledError, KilledWorker
 
         while True:
             try:
-                found = self._wait_a_second()
-            except KilledWorker as error:
-                times, worker = error.allowed_failures + 1, error.last_worker.address
-                raise InputError(
-                    worker, because("run.worker_died", Status.KILLED, times=times, worker=worker)
-                ) from error
-            except CancelledError as error:
-                raise InputError("cluster", because("run.scheduler_lost", Status.INTERRUPTED)) from error
-            if found is None:
-                self._check_workers()
-                self._check_time(slowest_s)
-            elif found.refusal is None:
-                return found.values[0]
-            else:
-                self._submit_elsewhere(found.worker, found.refusal)
-
-    def _wait_a_second(self) -> TaskResults[Result] | None:
-        if not self.futures:
-            time.sleep(SECONDS_PER_LOOK)
-        for future in self.futures:
-            try:
-                found: TaskResults[Result] = future.result(timeout=SECONDS_PER_LOOK / len(self.futures))
+                if future.done():
+                    found: TaskResults[Result] = future.result(timeout=_MAX_SECONDS_PER_TRANSFER)
+                    return found
             except TimeoutError:
-                continue
-            self.futures.remove(future)
-            # Otherwise the worker keeps the result until the garbage collector runs here.
-            future.release()
-            self._cancel()
-            return found
+                if future.status == "error":
+                    raise
+            except (KilledWorker, CancelledError) as error:
+                raise InputError("cluster", _why(error)) from error
+            if (reason := self._reason_to_stop()) is not None:
+                raise InputError("cluster", reason)
+            time.sleep(_SECONDS_PER_POLL)
+
+    @contextmanager
+    def _cancelling(self, futures: Collection[Future[Any]]) -> Iterator[None]:
+        """Cancel the tasks that are left at the end."""
+        try:
+            yield
+        finally:
+            # Without a scheduler nothing is left to cancel.
+            if futures and self._client.status == "running":
+                with suppress(OSError, TimeoutError):
+                    self._client.cancel(list(futures), force=True)
+
+    # Workers
+
+    def _look(self) -> None:
+        """Note which workers there are, at most once a second."""
+        now = time.monotonic()
+        if now - self._looked_at < _SECONDS_PER_LOOK:
+            return
+        self._threads = {}
+        if self._client.status == "running":
+            with suppress(OSError, TimeoutError):
+                self._threads = dict(self._client.nthreads())
+        self._looked_at = time.monotonic()
+        if self._threads or not self._seen_at:
+            self._seen_at = self._looked_at
+        self._on_workers(len(self._threads))
+
+    def _reason_to_stop(self) -> Reason | None:
+        """Return why no task can run any more; `None` if tasks can run."""
+        self._look()
+        if self._client.status == "closed":
+            return because("run.scheduler_lost", Status.INTERRUPTED)
+        if time.monotonic() - self._seen_at > _MAX_SECONDS_WITHOUT_WORKERS:
+            return because("run.no_workers", Status.INTERRUPTED, seconds=_MAX_SECONDS_WITHOUT_WORKERS)
         return None
 
-    def _cancel(self) -> None:
-        for future in self.futures:
-            future.cancel(force=True)
-        self.futures.clear()
+    def _others(self, avoided: Collection[str]) -> list[str]:
+        return [address for address in self._threads if address not in avoided]
 
-    def _submit_elsewhere(self, worker: str, refusal: Reason) -> None:
-        """Submit the job to other workers than one that refused it.
+    def _workers_of_host(self, worker: str) -> set[str]:
+        """Return the workers of the host of a worker, and the worker."""
+        from distributed.comm import get_address_host
 
-        Raises:
-            InputError: there is no other one.
-        """
-        self._avoided.add(worker)
-        self._submit()
-        if not self.futures:
-            raise InputError("cluster", refusal)
-
-    def _check_workers(self) -> None:
-        """Submit the job again if its workers were replaced by others of the same host.
-
-        Raises:
-            InputError: the host or the scheduler is gone.
-        """
-        host = self._task.host
-        self._workers.look()
-        problem = self._workers.obstacle(host)
-        if problem is not None:
-            raise InputError(host or "cluster", problem)
-        there = self._others()
-        if (host or self._avoided) and there and not there & set(self._allowed):
-            self._cancel()
-            self._submit()
-
-    def _check_time(self, slowest_s: float) -> None:
-        """Submit a copy to another worker if the job takes too long; wait on if there is none."""
-        if not 0 < len(self.futures) < MAX_COPIES or self.seconds <= overdue_after(slowest_s):
-            return
-        holders = self._workers.by_task()
-        busy = {holders[future.key] for future in self.futures if future.key in holders}
-        if self._others() - busy:
-            self._avoided |= busy
-            self._submit()
+        host = get_address_host(worker)
+        return {worker, *(address for address in self._threads if get_address_host(address) == host)}
 
 
-class _Call(Struct, Generic[Result], frozen=True):
-    """A function of several arguments as a function of one job."""
+def _outcome(future: Future[TaskResults[Result]]) -> TaskResults[Result] | Reason | None:
+    """Return the results of a task that is done, or why it has none; `None` if its worker died with the results."""
+    try:
+        found: TaskResults[Result] = future.result(timeout=_MAX_SECONDS_PER_TRANSFER)
+    except TimeoutError as error:
+        return _why(error) if future.status == "error" else None
+    except Exception as error:  # noqa: BLE001  a border: whatever a task raises costs its jobs, not the run
+        return _why(error)
+    return found
 
-    function: Callable[..., Result]
 
-    def __call__(self, arguments: tuple[object, ...]) -> Result:
-        return self.function(*arguments)
+def _why(error: BaseException) -> Reason:
+    """Return why a task has no result."""
+    from distributed import CancelledError, KilledWorker
 
-
-def _grouped(items: Iterable[Job], key: Callable[[Job], Key]) -> dict[Key, list[Job]]:
-    """Return items by their keys, in order."""
-    groups: dict[Key, list[Job]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
+    if isinstance(error, KilledWorker):
+        times, worker = error.allowed_failures + 1, error.last_worker.address
+        return because("run.worker_died", Status.KILLED, times=times, worker=worker)
+    if isinstance(error, CancelledError):
+        return because("run.scheduler_lost", Status.INTERRUPTED)
+    return because("run.task_failed", Status.INTERRUPTED, error=str(error) or repr(error))
 
 
 def make_batches(jobs: Sequence[Job], nbytes: Callable[[Job], int], threads: int) -> list[tuple[Job, ...]]:

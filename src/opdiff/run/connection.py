@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
-from opdiff.core.remote.urls import reachable_hosts
 from opdiff.run.child_processes import without_current_folder, without_interrupts
 from opdiff.run.cluster import Cluster
 from opdiff.run.worker_task import software_versions, version_differences
@@ -45,8 +44,6 @@ def open_cluster(
 ) -> Iterator[Cluster]:
     """Connect to a cluster, and disconnect at the end; workers that were started for this connection end, too.
 
-    While connected, this process can read files of the hosts of the cluster.
-
     Args:
         address: `tcp://host:8786`, `tls://host:8786`, a scheduler file, or `local:N` for N processes of this machine.
         config: YAML file with settings of dask, such as TLS settings; empty for none.
@@ -64,9 +61,7 @@ def open_cluster(
     settings = dask.config.merge(dask.config.config, _OWN_SETTINGS, _read_config(config))
     with dask.config.set(settings), _connect(address) as client:
         _check_workers(client, address)
-        cluster = Cluster(client, on_workers)
-        with reachable_hosts(cluster.call):
-            yield cluster
+        yield Cluster(client, on_workers)
 
 
 def _read_config(path: str) -> Mapping[str, Any]:

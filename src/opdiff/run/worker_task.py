@@ -8,12 +8,11 @@ import signal
 import sys
 import zlib
 from functools import cache
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct, field
 
 from opdiff.core.reasons import Status, because
-from opdiff.core.remote.urls import own_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+# Rules shrink to a sixth, in less time than a network takes for the difference.
+_COMPRESSION_LEVEL = 1
 # The run whose tasks this worker had last.
 _current_run = [""]
 
@@ -41,29 +42,6 @@ class Sender(Struct, frozen=True):
 
     run: str = field(default_factory=lambda: os.urandom(8).hex())
     versions: tuple[tuple[str, str], ...] = field(default_factory=software_versions)
-
-
-# Rules shrink to a sixth, in less time than a network takes for the difference.
-_COMPRESSION_LEVEL = 1
-
-
-class Task(Struct, Generic[Job], frozen=True):
-    """A batch. Jobs are pickled here, because dask's own pickler takes several times as long for many small values.
-
-    Attributes:
-        pickled: the batch.
-        sender: the run.
-        host: name of the host where the task must run; empty for any.
-    """
-
-    pickled: bytes
-    sender: Sender
-    host: str = ""
-
-    @classmethod
-    def of(cls, jobs: Sequence[Job], sender: Sender, host: str = "") -> Self:
-        """Return the task of some jobs."""
-        return cls(pickle.dumps(jobs, pickle.HIGHEST_PROTOCOL), sender, host)
 
 
 class TaskResults(Struct, Generic[Result], frozen=True):
@@ -108,27 +86,27 @@ def unpack_function(packed: bytes) -> Callable[[Sequence[Job]], Sequence[Result]
 
 
 def run_task(
-    task: Task[Job], function: Callable[[Sequence[Job]], Sequence[Result]], moved: TaskResults[Job] | None = None
+    pickled: bytes, *, function: Callable[[Sequence[Job]], Sequence[Result]], sender: Sender
 ) -> TaskResults[Result]:
     """Run a batch on a worker.
 
     Args:
-        task: the batch.
+        pickled: the jobs.
         function: returns the results of the jobs.
-        moved: the same jobs with the data that another host had.
+        sender: the run.
 
     Returns:
         The results, or the refusal of a worker that joined the cluster later and has other software than the sender.
     """
     from distributed import get_worker
 
-    refusal = moved.refusal if moved is not None else None
-    refusal = refusal or _refusal(get_worker().address, task.sender)
+    address = get_worker().address
+    refusal = _refusal(address, sender)
     if refusal is not None:
-        return TaskResults(b"", get_worker().address, refusal)
-    _prepare(task)
-    jobs: Sequence[Job] = pickle.loads(task.pickled) if moved is None else moved.values  # noqa: S301  code of the client
-    return TaskResults(pickle.dumps(function(jobs), pickle.HIGHEST_PROTOCOL), get_worker().address)
+        return TaskResults(b"", address, refusal)
+    _prepare(sender)
+    jobs: Sequence[Job] = pickle.loads(pickled)  # noqa: S301  code of the client
+    return TaskResults(pickle.dumps(function(jobs), pickle.HIGHEST_PROTOCOL), address)
 
 
 def _refusal(worker: str, sender: Sender) -> Reason | None:
@@ -153,7 +131,7 @@ def version_differences(worker: str, there: Mapping[str, str | None], here: Mapp
 
 
 class TaskCancelledError(Exception):
-    """The run was interrupted, or another copy of the task was faster: nobody needs the results."""
+    """The run was interrupted, or gave the task up: nobody needs the results."""
 
 
 def uncancelled(jobs: Iterable[Job]) -> Iterator[Job]:
@@ -180,12 +158,10 @@ def _is_cancelled() -> bool:
     return running is None or running.state == "cancelled"
 
 
-def _prepare(task: Task[Job]) -> None:
-    """Forget what is known of remote files if this is the first task of a run, and note the name of the host."""
-    if task.host:
-        own_hosts.add(task.host)
-    if _current_run[0] != task.sender.run:
-        _current_run[0] = task.sender.run
+def _prepare(sender: Sender) -> None:
+    """Forget what is known of remote files if this is the first task of a run."""
+    if _current_run[0] != sender.run:
+        _current_run[0] = sender.run
         if "opdiff.core.remote.stores" in sys.modules:
             from opdiff.core.remote.stores import start_run
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Status, because, statuses_of
-from opdiff.core.remote.urls import has_secret, host_of, host_url
+from opdiff.core.remote.urls import has_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from opdiff.core.reasons import Reason
     from opdiff.run.cluster import Cluster
-    from opdiff.run.task_round import Place
 
 
 @contextmanager
@@ -37,19 +36,12 @@ def is_unread(reason: Reason | None) -> bool:
     return Status.NOT_HERE in statuses_of(reason)
 
 
-def place_of(path: str) -> Place:
-    """Return where a file is read: on its host, or by any worker."""
-    from opdiff.run.task_round import Place
-
-    return Place(host_of(path))
-
-
 def path_for_workers(path: str) -> str:
-    """Return a path that is the same on all workers, which have other current folders; a URL for `HOST:PATH`.
+    """Return a path that is the same on all workers, which have other current folders.
 
     Raises:
         UsageError: a URL had a password, which workers do not get.
     """
     if has_secret(path):
         raise UsageError(because("compare.no_secrets", path=path))
-    return filesystem.abspath(host_url(path)) if path else ""
+    return filesystem.abspath(path) if path else ""

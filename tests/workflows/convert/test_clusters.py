@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
-from cluster_processes import running_cluster
 from conversions import Convert
 from opdiff.sample import write_sample
 
@@ -39,21 +37,3 @@ def test_contradictory_options(tmp_path: Path, convert: Convert) -> None:
     outcome = convert(tmp_path, "--cluster", "local:1", "-j", "2")
     assert outcome.code == 2
     assert "--jobs cannot be combined with --cluster" in outcome.err
-
-
-def test_directory_of_a_host(tmp_path: Path, convert: Convert) -> None:
-    """Its worker alone has the files; results are written to a folder that all see."""
-    write_sample(str(tmp_path))
-    assert convert(tmp_path / "npu").code == 0
-    here = convert.contents()
-    shutil.rmtree(convert.out)
-    home = tmp_path / "cluster"
-    home.mkdir()
-    with running_cluster(home, "npu-1", "npu-2") as processes:
-        shutil.move(tmp_path / "npu", processes.folder_of("npu-2") / "npu")
-        outcome = convert("npu-2:/proc/self/cwd/npu", "--cluster", processes.address)
-    assert outcome.code == 0, outcome
-    assert convert.contents() == here
-    refused = convert("npu-2:/proc/self/cwd/npu")
-    assert refused.code == 2
-    assert "for HOST:PATH give --cluster" in refused.err

@@ -56,17 +56,6 @@ def test_results_are_those_of_one_machine(
     assert here.json["files"] + len(here.json["problems"]) == 40
 
 
-def test_directory_of_a_host(processes: ClusterProcesses, tmp_path: Path, opdiff: Command) -> None:
-    home = processes.folder_of("npu-2") / "dump"
-    write_dump(tmp_path / "here", 10)
-    shutil.copytree(tmp_path / "here", home)
-    assert opdiff("reduce", tmp_path / "here").code == 0
-    there = opdiff("reduce", "npu-2:/proc/self/cwd/dump", "--json", "--cluster", processes.address)
-    assert there.code == 0, there
-    assert contents(home) == contents(tmp_path / "here")
-    assert [*there.json["problems"]] == ["host://npu-2/proc/self/cwd/dump/Add.Add_0.1.6.1706596911000000"]
-
-
 def wait_for_result(folder: Path) -> None:
     wait_until(lambda: any(folder.glob("*_min_max.npz")), 30)
 

@@ -54,24 +54,6 @@ def test_results_are_those_of_one_machine(
     assert len(here.json) == 6
 
 
-def test_dump_of_a_host(
-    processes: ClusterProcesses, device: DeviceRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = "-fr", device.rules, "--model", device.model, "--json"
-    here = run(capsys, "replay", device.npu, *words)
-    shutil.move(device.npu, processes.folder_of("npu-2") / "run")
-    target = "npu-2:/proc/self/cwd/run"
-    there = run(capsys, "replay", target, *words, "--cluster", processes.address)
-    assert (there.code, there.out) == (here.code, here.out) == (0, here.out)
-    monkeypatch.setattr("opdiff.run.workers._MAX_SECONDS_WITHOUT_WORKERS", 0.5)
-    lost = run(capsys, "replay", target.replace("npu-2", "npu-4"), *words, "--cluster", processes.address)
-    assert lost.code == 3
-    assert "no worker of the host npu-4 has been there for 0.5 s" in lost.err
-    refused = run(capsys, "replay", target, *words)
-    assert refused.code == 2
-    assert "for HOST:PATH give --cluster" in refused.err
-
-
 def test_suspects_of_a_comparison(
     processes: ClusterProcesses, device: DeviceRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,21 +78,19 @@ def test_suspects_of_a_comparison(
 def test_operators_that_no_worker_can_compute_have_the_reason(
     processes: ClusterProcesses, device: DeviceRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The workers of the host die behind the check of the inputs."""
-    monkeypatch.setattr("opdiff.run.workers._MAX_SECONDS_WITHOUT_WORKERS", 1.0)
-    home = processes.folder_of("npu-3")
-    shutil.copytree(device.npu, home / "run")
-    options = ReplayOptions("host://npu-3/proc/self/cwd/run", str(device.rules), str(device.model))
+    """All workers die after the check of the inputs."""
+    monkeypatch.setattr("opdiff.run.cluster._MAX_SECONDS_WITHOUT_WORKERS", 1.0)
+    options = ReplayOptions(str(device.npu), str(device.rules), str(device.model))
     found = []
     with find_cluster(processes.address) as cluster:
 
         def kill_at_start(done: int, _total: int) -> None:
             if not done:
-                processes.kill("npu-3")
+                processes.kill(*HOSTS)
 
         found += list(replay(options, kill_at_start, cluster))
-    processes.add_workers("npu-3")
-    assert {item.reason and item.reason.code for item in found} <= {"run.no_workers_of_host", "run.worker_died"}
+    processes.add_workers(*HOSTS)
+    assert {item.reason and item.reason.code for item in found} == {"run.no_workers"}
     assert len(found) == 6
 
 
@@ -181,19 +161,10 @@ def test_workers_without_engine(tmp_path: Path, device: DeviceRun, monkeypatch: 
     assert list(map(repr, found)) == [repr(here)] * 2
 
 
-@pytest.mark.parametrize("golden_host", ["", "npu-1", "npu-2"], ids=["shared", "one_host", "two_hosts"])
-def test_golden_values_confirm_a_computation_by_types(
-    processes: ClusterProcesses, tmp_path: Path, golden_host: str
-) -> None:
-    """A worker of the dump's host computes; golden values of another host come from there."""
+def test_golden_values_confirm_a_computation_by_types(processes: ClusterProcesses, tmp_path: Path) -> None:
     files, _ = write_faulty_run(str(tmp_path / "run"), Case("residual", "fp16", 24, "no activation", "middle"))
     here = compared(files.target, files.golden, files.rules)
-    sides = [files.target, files.golden]
-    for number, host in enumerate(("npu-1", golden_host)) if golden_host else ():
-        home = processes.folder_of(host) / tmp_path.name
-        shutil.copytree(sides[number], home / str(number))
-        sides[number] = f"host://{host}/proc/self/cwd/{tmp_path.name}/{number}"
-    there = compared(sides[0], sides[1], files.rules, cluster=processes.address)
+    there = compared(files.target, files.golden, files.rules, cluster=processes.address)
     assert repr(there.replays) == repr(here.replays)
     assert [finding.is_proved for finding in there.judgement.findings] == [True]
 

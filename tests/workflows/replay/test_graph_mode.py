@@ -341,16 +341,3 @@ def test_dump_that_not_all_workers_have(
     assert there.code == here.code == 0, there
     assert there.out == here.out
     assert {item["verdict"] for item in here.json} >= {"guilty", "innocent"}
-
-
-def test_workers_of_a_host_replay_its_dump(
-    case: GraphCase, processes: ClusterProcesses, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_both(case, {(1, 1): lambda array: array * 1.5})
-    here = run(capsys, "replay", case.target, "--json")
-    shutil.copytree(case.target, processes.folder_of("npu-2") / case.root.name)
-    target = f"npu-2:/proc/self/cwd/{case.root.name}"
-    there = run(capsys, "replay", target, "--json", "--cluster", processes.address)
-    assert there.code == here.code == 0, there
-    assert there.out == here.out
-    assert len(here.json) == 16

@@ -1,21 +1,15 @@
-"""Connections to hosts and object stores, with credentials from the usual places of each.
-
-Files on the hosts of a cluster are read by the workers of these hosts.
-"""
+"""Connections to hosts and object stores, with credentials from the usual places of each."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 from urllib.parse import quote
 
 from msgspec import Struct
 
-from opdiff.core.errors import InputError, UsageError
-from opdiff.core.filesystem import regular_file
+from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
-from opdiff.core.remote.listing import facts_of
-from opdiff.core.remote.urls import host_calls, host_of, masked, own_hosts, password_of, path_of
+from opdiff.core.remote.urls import masked, password_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,9 +20,8 @@ _TIMEOUT_S = 30
 _SFTP = ("sftp", "ssh")
 _S3 = ("s3", "s3a")
 _WEB = ("http", "https")
-_HOST = "host"
 # Schemes whose libraries share one connection pool between threads.
-_STATELESS = (_HOST, *_S3, "gs", "gcs", "az", "abfs", *_WEB)
+_STATELESS = (*_S3, "gs", "gcs", "az", "abfs", *_WEB)
 # Schemes of files on this machine, whose links would not be checked.
 _LOCAL = ("file", "local")
 _MAX_LOGINS, _MAX_STATELESS_REQUESTS = 4, 16
@@ -92,8 +85,6 @@ def connect(origin: str) -> Connection:
     scheme = origin.partition("://")[0].lower()
     if scheme in _LOCAL:
         raise UsageError(because("core.local_url", origin=origin, scheme=scheme))
-    if scheme == _HOST:
-        return Connection(HostFiles(host_of(origin)), path_of, is_shared=True)
     try:
         return _connect_sftp(origin) if scheme in _SFTP else _connect_other(origin, scheme)
     except ImportError as error:
@@ -133,62 +124,3 @@ def _with_password(origin: str) -> str:
     scheme, _, rest = origin.partition("://")
     user, _, host = rest.rpartition("@")
     return f"{scheme}://{user}:{quote(password, safe='')}@{host}"
-
-
-class HostFiles:
-    """The files of one host, with the methods of a file system of fsspec that are used."""
-
-    def __init__(self, host: str) -> None:
-        self._host = host
-
-    def ls(self, path: str, *, detail: bool) -> list[Mapping[str, object]]:
-        """Return name, type, size and time of the items of a folder."""
-        del detail
-        return self._call(list_files, path)
-
-    def info(self, path: str) -> Mapping[str, object]:
-        """Return name, type, size and time of a file or folder, links resolved."""
-        return self._call(describe_file, path)
-
-    def cat_file(self, path: str, *, start: int, end: int) -> bytes:
-        """Return a range of a file; fewer bytes if it ends before."""
-        return self._call(read_range, path, start, end)
-
-    def real_path(self, path: str) -> str:
-        """Return a path without links."""
-        return str(self._call(os.path.realpath, path))
-
-    def _call(self, function: Callable[..., Result], *arguments: object) -> Result:
-        if self._host in own_hosts:
-            return function(*arguments)
-        if not host_calls:
-            raise UsageError(because("core.host_without_cluster", host=self._host))
-        try:
-            return host_calls[-1](self._host, function, arguments)
-        except InputError as error:
-            raise ConnectionError(None, str(error.reason)) from error
-
-
-# On the host
-
-
-def list_files(path: str) -> list[Mapping[str, object]]:
-    """Return name, type, size and time of the items of a folder."""
-    with os.scandir(path) as listing:
-        return [_facts(item.path, item.stat(follow_symlinks=False)) for item in listing]
-
-
-def describe_file(path: str) -> Mapping[str, object]:
-    """Return name, type, size and time of a file or folder, links resolved."""
-    return _facts(path, os.stat(path))
-
-
-def read_range(path: str, start: int, end: int) -> bytes:
-    """Return a range of a file; fewer bytes if it ends before."""
-    with open(path, "rb", opener=regular_file) as file:
-        file.seek(start)
-        return file.read(end - start)
-
-
-def _facts(path: str, status: os.stat_result) -> Mapping[str, object]:
-    return facts_of(path, status.st_mode, status.st_size, status.st_mtime_ns)

@@ -1,23 +1,11 @@
-"""URLs of remote files, and the passwords in them, which are never part of a path.
-
-Files on the hosts of a cluster are `host://HOST/PATH`, which users write as `HOST:PATH`. A worker on that host reads
-them as its own files. Other processes let such a worker read them.
-"""
+"""URLs of remote files, and the passwords in them, which are never part of a path."""
 
 from __future__ import annotations
 
-import os
 import re
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-Result = TypeVar("Result")
 
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*://"
 # User and password.
@@ -26,10 +14,6 @@ _LOGIN = r"([A-Za-z][A-Za-z0-9+.-]*://)([^/@:\s]*):([^/\s]*)@([^/@\s,]*)"
 _SPLIT_LOGIN = r"[A-Za-z][A-Za-z0-9+.-]*://[^/@:\s]*:(?![0-9]*(?:/|$))[^/\s]*/\S*@"
 # Parameters that grant access, such as those of signed URLs.
 _QUERY = r"(https?://[^?#\s]*)\?(\S*)"
-
-_HOST_PREFIX = "host://"
-# As for copies by ssh; a drive letter or a URL is not meant.
-_SIDE = r"([A-Za-z0-9][A-Za-z0-9_.-]+):(/(?!/).*)"
 
 # Passwords by scheme, user and host, and queries by URL, as they were given to this process.
 _passwords: dict[str, str] = {}
@@ -95,59 +79,3 @@ def masked(text: str) -> str:
     for secret in (*_passwords.values(), *_queries.values()):
         text = text.replace(secret, "***") if secret else text
     return text
-
-
-# Hosts of a cluster
-
-
-class HostCall(Protocol):
-    """How functions are run on hosts."""
-
-    def __call__(self, host: str, function: Callable[..., Result], arguments: tuple[object, ...]) -> Result:
-        """Return the result of a function on a host."""
-
-
-# How functions are run on hosts, and the hosts whose files are those of this process.
-host_calls: list[HostCall] = []
-own_hosts: set[str] = set()
-
-
-def is_host_side(side: str) -> bool:
-    """Return whether a side of a comparison is written as `HOST:PATH`, and no file of this machine has such a name."""
-    return ":" in side and re.fullmatch(_SIDE, side) is not None and not os.path.exists(side)
-
-
-def host_url(side: str) -> str:
-    """Return `HOST:PATH` as a URL, anything else as it is."""
-    host, _, path = side.partition(":")
-    return url_on(host, path) if is_host_side(side) else side
-
-
-def url_on(host: str, path: str) -> str:
-    """Return a path on a host as a URL; as it is for an empty host."""
-    return f"{_HOST_PREFIX}{host}{path}" if host else path
-
-
-def host_of(path: str) -> str:
-    """Return the host of a cluster that a URL names; empty for other paths."""
-    return path.removeprefix(_HOST_PREFIX).partition("/")[0] if path.startswith(_HOST_PREFIX) else ""
-
-
-def path_of(url: str) -> str:
-    """Return the path of such a URL on its host."""
-    return f"/{url.removeprefix(_HOST_PREFIX).partition('/')[2]}"
-
-
-def own_path(path: str) -> str:
-    """Return the path of a file that is on the host of this process; other paths as they are."""
-    return path_of(path) if own_hosts and host_of(path) in own_hosts else path
-
-
-@contextmanager
-def reachable_hosts(call: HostCall) -> Iterator[None]:
-    """Let files on hosts be read by a function that runs others there."""
-    host_calls.append(call)
-    try:
-        yield
-    finally:
-        host_calls.remove(call)

@@ -27,7 +27,7 @@ from opdiff.workflows.compare.job import data_mode
 from opdiff.workflows.compare.measuring import MeasuredBlocks, align_and_measure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from opdiff.core.dump import TokenDump
     from opdiff.core.graph import TextGraph
@@ -144,14 +144,9 @@ def choose_workers(jobs: Sequence[TokenJob], options: CompareOptions) -> int:
     return min(options.workers or usable_cores(), len(jobs)) if count >= _MIN_PARALLEL_FILES else 1
 
 
-def read_side(side: TokenSide) -> TokenDump:
-    """Read the operators of one token on one side."""
-    return read_token(side.folders, side.kind)
-
-
-def pair_job(job: TokenJob, read: Callable[[TokenSide], TokenDump] = read_side) -> list[TokenPairs]:
-    """Read and pair the tokens of a job; `read` is called for its sides in order."""
-    return list(_iter_pairs(job, GraphPairing(job.text), read))
+def pair_job(job: TokenJob) -> list[TokenPairs]:
+    """Read and pair the tokens of a job."""
+    return list(_iter_pairs(job, GraphPairing(job.text)))
 
 
 def pair_jobs(jobs: Iterable[TokenJob]) -> Iterator[list[TokenPairs]]:
@@ -165,13 +160,11 @@ def pair_jobs(jobs: Iterable[TokenJob]) -> Iterator[list[TokenPairs]]:
         yield list(_iter_pairs(job, pairing))
 
 
-def _iter_pairs(
-    job: TokenJob, pairing: GraphPairing, read: Callable[[TokenSide], TokenDump] = read_side
-) -> Iterator[TokenPairs]:
+def _iter_pairs(job: TokenJob, pairing: GraphPairing) -> Iterator[TokenPairs]:
     known: set[str] = set()
     for unit, target_side, golden_side in job.tokens:
-        target = read(target_side)
-        golden = None if golden_side is None else read(golden_side)
+        target = read_token(target_side.folders, target_side.kind)
+        golden = None if golden_side is None else read_token(golden_side.folders, golden_side.kind)
         pairs = pairing.pair(unit, target, golden)
         # Most tokens have the same operators.
         new = {name: DumpedOperator.of(op) for name, op in target.operators.items() if name not in known}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from opdiff.core.errors import InputError
 from opdiff.core.pairing import Pairing
-from opdiff.core.remote.urls import host_of, is_remote
+from opdiff.core.remote.urls import is_remote
 from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.read.rules import read_rules
@@ -15,7 +15,7 @@ from opdiff.run import map_jobs
 from opdiff.workflows.cluster import is_unread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
@@ -39,7 +39,7 @@ class InputReader:
 
     def dump(self, path: str, *, with_rules: bool) -> Dump:
         """Return a dump, as `read_dump` does."""
-        return self._read(partial(read_dump, with_rules=with_rules), path)
+        return read_dump(path, with_rules=with_rules)
 
     def golden(self, path: str, names: Collection[str], *, with_rules: bool) -> Dump:
         """Return golden data, as `read_golden` does; arrays under looser names depend on `names`."""
@@ -48,11 +48,11 @@ class InputReader:
         except InputError:
             from opdiff.read.golden_arrays import read_golden
 
-            return self._read(partial(read_golden, with_rules=with_rules), path, names)
+            return read_golden(path, names, with_rules=with_rules)
 
     def tree(self, path: str) -> Tree:
         """Return the files of a directory, as `scan` does."""
-        return self._read(scan, path)
+        return scan(path)
 
     def graph_trees(self, paths: Iterable[str], workers: int) -> Iterator[GraphTree]:
         """Yield the ranks, graphs and tokens of dumps of graph mode; long dumps are listed by so many processes."""
@@ -84,10 +84,6 @@ class InputReader:
 
         return map_processes(measure_tokens, [TokenWork(job, measuring, rows_path) for job in jobs], workers)
 
-    def _read(self, function: Callable[..., Result], path: str, *more: object) -> Result:
-        """Return the result of a function for a file or folder."""
-        return function(path, *more)
-
 
 class SharedReader(InputReader):
     """Reads dumps and rule files, and remembers them by their paths; the files must not change meanwhile."""
@@ -111,7 +107,7 @@ class SharedReader(InputReader):
 
 
 class ClusterReader(InputReader):
-    """Reads dumps on the workers of a cluster: dumps of a host on that host, other dumps where a worker is free.
+    """Reads steps and tokens on the workers of a cluster.
 
     What a worker cannot open is read by this process, so that results do not depend on which worker was free.
     """
@@ -119,42 +115,19 @@ class ClusterReader(InputReader):
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def graph_trees(self, paths: Iterable[str], workers: int) -> Iterator[GraphTree]:
-        """Yield the ranks, graphs and tokens of dumps of graph mode; dumps of a host are read on that host."""
-        from opdiff.read.graph.tree import read_graph_tree
-
-        paths = list(paths)
-        if not any(map(host_of, paths)):
-            return super().graph_trees(paths, workers)
-        return self._cluster.map(read_graph_tree, paths, host_of)
-
     def folder_dumps(self, folders: Iterable[Folder]) -> Iterator[Dump | InputError]:
         """Yield the dumps in folders of a training run, or why they cannot be read."""
         folders = list(folders)
-        found = self._cluster.map(read_step, folders, lambda folder: host_of(folder.path))
-        for folder, dump in zip(folders, found, strict=True):
-            yield read_step(folder) if not host_of(folder.path) and _is_unread_dump(dump) else dump
+        for folder, dump in zip(folders, self._cluster.map(read_step, folders), strict=True):
+            yield read_step(folder) if _is_unread_dump(dump) else dump
 
     def pair_tokens(self, jobs: Sequence[TokenJob], workers: int) -> Iterator[list[TokenPairs]]:
-        """Yield the pairs of tokens of graph mode; tokens of two hosts are paired by this process."""
+        """Yield the pairs of tokens of graph mode, in order."""
         del workers
-        from opdiff.workflows.compare.graph_tokens import pair_job, read_side
+        from opdiff.workflows.compare.graph_tokens import pair_job
 
-        jobs = list(jobs)
-        hosts = {host_of(side.folders[0].path) for job in jobs for side in job.sides if side.folders}
-        if len(hosts) <= 1:
-            host = "".join(hosts)
-            for job, found in zip(jobs, self._cluster.map(pair_job, jobs, lambda _job: host), strict=True):
-                yield pair_job(job) if not host and any(map(_is_unread_token, found)) else found
-            return
-        sides = (side for job in jobs for side in job.sides)
-        dumps = self._cluster.map(read_side, sides, lambda side: host_of(side.folders[0].path))
-        for job in jobs:
-            yield pair_job(job, lambda _side: next(dumps))
-
-    def _read(self, function: Callable[..., Result], path: str, *more: object) -> Result:
-        host = host_of(path)
-        return self._cluster.call(host, function, (path, *more)) if host else function(path, *more)
+        for job, found in zip(jobs, self._cluster.map(pair_job, jobs), strict=True):
+            yield pair_job(job) if any(map(_is_unread_token, found)) else found
 
 
 def _is_unread_dump(dump: Dump | InputError) -> bool:

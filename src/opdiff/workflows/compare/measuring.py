@@ -198,16 +198,13 @@ def _measure_now(
         is_remote = any(map(is_remote_pair, (job.pairing for job in left)))
         results = run(_work(measuring, in_process=is_remote), left, workers)
     else:
-        from opdiff.run.task_round import BatchWork
-        from opdiff.workflows.compare.placement import move_jobs, place_of
+        from opdiff.run.cluster import BatchWork
 
         left = list(jobs)
         work = BatchWork(
             measure_jobs,
             _failed_outcome,
             lambda job: job.weight,
-            place_of,
-            move_jobs,
             is_unread=lambda outcome: is_unread(outcome.row.reason),
         )
         results = measuring.cluster.run(work, left)
@@ -221,14 +218,11 @@ def _measure_now(
 
 def measure_jobs(jobs: Sequence[Job]) -> list[JobOutcome]:
     """Return the outcomes of jobs, in order, measured in this thread of a worker."""
-    from opdiff.core.moved_source import LocalFiles
     from opdiff.run.worker_task import uncancelled
-    from opdiff.workflows.compare.placement import localize_jobs
 
-    with LocalFiles() as files:
-        batch = measure_batch(localize_jobs(jobs, files), 1, lambda _done: None)
-        outcomes = {job.number: outcome for job, outcome in batch.done}
-        outcomes |= {job.number: measure_job(job) for job in uncancelled(batch.left)}
+    batch = measure_batch(jobs, 1, lambda _done: None)
+    outcomes = {job.number: outcome for job, outcome in batch.done}
+    outcomes |= {job.number: measure_job(job) for job in uncancelled(batch.left)}
     return [outcomes[job.number] for job in jobs]
 
 

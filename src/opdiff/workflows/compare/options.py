@@ -11,7 +11,6 @@ from opdiff.core import filesystem
 from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
-from opdiff.core.remote.urls import is_host_side
 from opdiff.read.directory import scan
 
 if TYPE_CHECKING:
@@ -144,8 +143,6 @@ def choose_mode(options: CompareOptions) -> Mode:
         raise UsageError(because("compare.shards_and_ranks"))
     if mode is None and options.ranks:
         mode = Mode.GRAPH
-    if mode is None and not offline and is_host_side(options.target):
-        raise UsageError(because("compare.mode_of_host", path=options.target))
     if mode is None:
         mode = Mode.GRAPH if not offline and has_graph_text(options.target) else Mode.OFFLINE
     if mode is Mode.GRAPH and offline:

@@ -19,7 +19,7 @@ from opdiff.read import read_operator
 from opdiff.read.filename import parse_dump_name
 from opdiff.read.overflow import read_overflow, to_json
 from opdiff.run import Work, run
-from opdiff.workflows.cluster import is_unread, place_of
+from opdiff.workflows.cluster import is_unread
 from opdiff.workflows.convert.byte_copy import copy_npy, copy_raw, write_json
 from opdiff.workflows.convert.result_names import MAX_NAME_BYTES, Form, TensorName, shorten, tensor_name
 
@@ -94,14 +94,13 @@ def convert_all(
 
 
 def _convert_on_cluster(jobs: Sequence[ConvertJob], cluster: Cluster) -> Iterator[tuple[ConvertJob, ConvertResult]]:
-    from opdiff.run.task_round import BatchWork
+    from opdiff.run.cluster import BatchWork
     from opdiff.run.worker_task import Each
 
     work = BatchWork(
         Each(convert_file),
         _failed,
         lambda job: max(job.nbytes, _MIN_WEIGHT_BYTES),
-        place=lambda job: place_of(job.path),
         is_unread=lambda result: any(is_unread(failure.reason) for failure in result.failures),
     )
     return cluster.run(work, jobs)

@@ -25,7 +25,7 @@ from opdiff.read.folder import read_folder
 from opdiff.read.overflow import read_overflow
 from opdiff.read.reduced import read_reduced
 from opdiff.read.statistics import read_statistics
-from opdiff.workflows.cluster import is_unread, place_of
+from opdiff.workflows.cluster import is_unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -146,7 +146,7 @@ def read_tree(path: str, progress: Progress, cluster: Cluster | None = None) -> 
     Raises:
         InputError: the directory cannot be read.
     """
-    tree = scan(path) if cluster is None else _scan_there(path, cluster)
+    tree = scan(path)
     total = sum(len(folder.entries) for folder in tree.folders)
     found: dict[int, FolderContents] = {}
     jobs = list(enumerate(tree.folders))
@@ -158,23 +158,16 @@ def read_tree(path: str, progress: Progress, cluster: Cluster | None = None) -> 
     return DumpTree(tree, tuple(FolderRecord(folder, found[number]) for number, folder in jobs))
 
 
-def _scan_there(path: str, cluster: Cluster) -> Tree:
-    from opdiff.workflows.compare.input_reader import ClusterReader
-
-    return ClusterReader(cluster).tree(path)
-
-
 def _read_all(jobs: Sequence[FolderJob], cluster: Cluster | None) -> Iterable[tuple[FolderJob, FolderContents]]:
     if cluster is None:
         return ((job, read_contents(job)) for job in jobs)
-    from opdiff.run.task_round import BatchWork
+    from opdiff.run.cluster import BatchWork
     from opdiff.run.worker_task import Each
 
     work = BatchWork(
         Each(read_contents),
         lambda job, reason: FolderContents(problems=(SkippedPath(job[1].path, reason),)),
         lambda job: len(job[1].entries) * _HEADER_WEIGHT_BYTES,
-        place=lambda job: place_of(job[1].path),
         is_unread=lambda contents: not contents.operators and any(is_unread(each.reason) for each in contents.problems),
     )
     return cluster.run(work, jobs)
@@ -231,14 +224,13 @@ def _tensor_jobs(number: int, record: FolderRecord, depth: Depth) -> Iterator[Te
 def _look_at_all(jobs: Sequence[TensorJob], cluster: Cluster | None) -> Iterable[tuple[TensorJob, TensorFacts]]:
     if cluster is None:
         return ((job, look_at(job)) for job in jobs)
-    from opdiff.run.task_round import BatchWork
+    from opdiff.run.cluster import BatchWork
     from opdiff.run.worker_task import Each
 
     work = BatchWork(
         Each(look_at),
         lambda _job, reason: TensorFacts(problem=reason),
         lambda job: job.weight,
-        place=lambda job: place_of(job.tensor.source.path),
         is_unread=lambda facts: facts.problem is not None,
     )
     return cluster.run(work, jobs)

@@ -12,7 +12,6 @@ from msgspec import Struct
 from opdiff.core import filesystem
 from opdiff.core.errors import DumpError, InputError, OpdiffError
 from opdiff.core.reasons import Reason, because
-from opdiff.core.remote.urls import host_of
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.directory import real_name
@@ -163,7 +162,7 @@ def inspect_file(
         InputError: the cluster cannot be used.
     """
     if cluster is not None:
-        return cluster.call(host_of(path), partial(inspect_file, statistics=statistics), (path,))
+        return next(cluster.map(partial(inspect_file, statistics=statistics), [path]))
     name = real_name(path)
     parsed = parse_dump_name(name)
     if parsed is not None and parsed.statistics:

@@ -9,11 +9,9 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.core.remote.urls import url_on
 from opdiff.workflows.cluster import is_unread
 from opdiff.workflows.reduce.plan import SettleTracker, find_ready
 from opdiff.workflows.reduce.taken import Recovered, recover
@@ -44,7 +42,6 @@ class ReduceOptions(Struct, frozen=True):
         settle_s: time since the last write after which a file is finished.
         interval_s: time between scans of the tree while watching.
         load: maximum share of time spent working.
-        host: host of a cluster that has the directory; empty for a directory that this machine has.
     """
 
     root: str
@@ -54,7 +51,6 @@ class ReduceOptions(Struct, frozen=True):
     settle_s: float = 2.0
     interval_s: float = 1.0
     load: float = 0.5
-    host: str = ""
 
 
 class Stop:
@@ -129,16 +125,15 @@ def reduce_tree(
         InputError: the root is not a readable directory, or has offline dumps and no others.
         KeyboardInterrupt: after the totals of the interrupted pass.
     """
-    totals = ReduceTotals(recovered=recover_tree(options, cluster))
+    totals = ReduceTotals(recovered=recover_tree(options))
     tracker = SettleTracker(options.settle_s)
     # Files that were reduced and kept, or cannot be reduced: skipped until they change.
     done: dict[str, Stamp] = {}
     passes = 0
     while not stop.is_set():
-        # The clock of a host is compared with the times of its files.
-        found = _call(cluster, options.host, find_ready, options.root, tracker, done)
+        found = find_ready(options.root, tracker, done)
         tracker = found.tracker
-        totals.offline = tuple(url_on(options.host, path) for path in found.offline)
+        totals.offline = found.offline
         if totals.offline and not (found.waiting or passes):
             raise InputError(totals.offline[0], because("workflows.offline_dumps"))
         reduced = (
@@ -167,18 +162,13 @@ def reduce_tree(
         stop.wait(options.interval_s if options.watch else options.settle_s)
 
 
-def recover_tree(options: ReduceOptions, cluster: Cluster | None = None) -> Recovered:
+def recover_tree(options: ReduceOptions) -> Recovered:
     """Put back the files that killed processes had taken.
 
     Raises:
         InputError: the root is not a directory.
     """
-    return _call(cluster, options.host, recover, options.root)
-
-
-def _call(cluster: Cluster | None, host: str, function: Callable[..., Result], *arguments: object) -> Result:
-    """Return the result of a function on a host of the cluster; of this process if all workers have the tree."""
-    return cluster.call(host, function, arguments) if cluster is not None and host else function(*arguments)
+    return recover(options.root)
 
 
 def _reduce_here(
@@ -196,20 +186,17 @@ def _reduce_here(
 def _reduce_on(
     cluster: Cluster, files: Sequence[ReducibleFile], options: ReduceOptions
 ) -> Iterator[tuple[ReducibleFile, ReduceResult]]:
-    """Reduce files on the host that has them, or on all workers; yield results as they are completed."""
-    from opdiff.run.task_round import BatchWork, Place
+    """Reduce files on the workers; yield results as they are completed."""
+    from opdiff.run.cluster import BatchWork
     from opdiff.run.worker_task import Each
 
     work = BatchWork(
         Each(partial(reduce_file, requested=options.information, keep=options.keep)),
         lambda file, reason: ReduceResult(file.path, problem=reason),
         lambda file: max(file.stamp.nbytes, _MIN_WEIGHT_BYTES),
-        place=lambda _file: Place(options.host),
         is_unread=lambda result: is_unread(result.problem),
-        repeatable=False,
     )
-    for file, result in cluster.run(work, files):
-        yield file, replace(result, path=url_on(options.host, result.path))
+    return cluster.run(work, files)
 
 
 def pause_s(busy_s: float, load: float) -> float:

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from opdiff.core.dump import Dump, DumpedOp, DumpKind, GraphKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because, did_you_mean
-from opdiff.core.remote.urls import host_of
 from opdiff.core.replay import Replay, ReplayVerdict
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.dump_index import DumpIndex
@@ -91,21 +90,14 @@ class ChosenOperator(Struct, frozen=True):
 
 
 def units_of(options: ReplayOptions, cluster: Cluster | None) -> list[GraphUnit]:
-    """Find the chosen units of a dump, as `read_units` does; units of a host are found on that host."""
+    """Find the chosen units of a dump, as `read_units` does."""
     path = options.target if cluster is None else path_for_workers(options.target)
-    host = host_of(path)
-    found = cluster.call(host, read_units, (path,)) if cluster is not None and host else read_units(path)
-    return [unit for unit in found if unit.is_chosen(options.rank, options.token, options.graph)]
+    return [unit for unit in read_units(path) if unit.is_chosen(options.rank, options.token, options.graph)]
 
 
 def operators_of(units: Sequence[GraphUnit], cluster: Cluster | None) -> Iterator[list[str]]:
     """Yield the operators of units that were dumped and run on the device, in the order of execution."""
-    return map(dumped_operators, units) if cluster is None else cluster.map(dumped_operators, units, host_of_unit)
-
-
-def host_of_unit(unit: GraphUnit) -> str:
-    """Return the host of the files of a unit; empty for none."""
-    return host_of(unit.folders[0].path)
+    return map(dumped_operators, units) if cluster is None else cluster.map(dumped_operators, units)
 
 
 def dumped_operators(unit: GraphUnit) -> list[str]:

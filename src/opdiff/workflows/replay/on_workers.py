@@ -13,7 +13,7 @@ can read all their files.
 from __future__ import annotations
 
 import os
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from threading import Lock, local
 from typing import TYPE_CHECKING, TypeVar
@@ -23,22 +23,17 @@ from msgspec.structs import replace
 
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError, OpdiffError, UsageError
-from opdiff.core.moved_source import LocalFiles
-from opdiff.core.remote.urls import host_of
 from opdiff.pair.dump_index import DumpIndex
-from opdiff.run.task_round import BatchWork, Place
+from opdiff.run.cluster import BatchWork
 from opdiff.run.worker_task import uncancelled
 from opdiff.workflows.cluster import is_unread, path_for_workers
-from opdiff.workflows.compare.input_reader import ClusterReader
-from opdiff.workflows.compare.job import Job
 from opdiff.workflows.compare.kept_pairs import LazyPairs
-from opdiff.workflows.compare.placement import localize_jobs, move_side
 from opdiff.workflows.golden.manifest import hash_files
 from opdiff.workflows.golden.onnx_model import read_onnx
 from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.dumped_values import DumpOnly
 from opdiff.workflows.replay.golden_values import GoldenValues
-from opdiff.workflows.replay.graph_replay import ChosenOperator, GraphReplayer, host_of_unit
+from opdiff.workflows.replay.graph_replay import ChosenOperator, GraphReplayer
 from opdiff.workflows.replay.operator_replay import not_replayable
 from opdiff.workflows.replay.pipeline import choose, open_replay, read_replay_inputs
 
@@ -84,14 +79,14 @@ class Requirements(Struct, frozen=True):
 
 
 class ReplayJob(Struct, frozen=True):
-    """An operator, and the golden values of its tensors: jobs of the comparison, whose data is read by the worker.
+    """An operator, and the pairs of its tensors, whose golden values are read by the worker.
 
     Operators of different graphs may have the same name, and are told apart by their numbers.
     """
 
     number: int
     operator: RuleOp
-    golden: tuple[Job, ...] = ()
+    golden: tuple[Pairing, ...] = ()
 
 
 class GraphJob(Struct, frozen=True):
@@ -130,16 +125,14 @@ class ReplayBatch(Struct, frozen=True):
         replay_one = open_once(self)
         if replay_one is None:
             return [None] * len(jobs)
-        with LocalFiles() as files:
-            return [self._replay(replay_one, job, files) for job in uncancelled(jobs)]
+        return [self._replay(replay_one, job) for job in uncancelled(jobs)]
 
-    def _replay(self, replay_one: ReplayOne, job: ReplayJob, files: LocalFiles) -> Replay | None:
+    def _replay(self, replay_one: ReplayOne, job: ReplayJob) -> Replay | None:
         if not self.has_golden:
             return replay_one(job.operator, None)
-        pairings = [each.pairing for each in localize_jobs(job.golden, files)]
-        if not all(map(_is_there, pairings)):
+        if not all(map(_is_there, job.golden)):
             return None
-        return replay_one(job.operator, GoldenValues(LazyPairs(pairings, self.custom)))
+        return replay_one(job.operator, GoldenValues(LazyPairs(job.golden, self.custom)))
 
 
 def replay_on_workers(
@@ -153,20 +146,21 @@ def replay_on_workers(
     """
     limits = find_limits(options.limits)
     options = _for_workers(options)
-    inputs = read_replay_inputs(options, ClusterReader(cluster).dump)
+    inputs = read_replay_inputs(options)
     target = DumpIndex(inputs.target)
     chosen = choose(inputs.rules, options.operators, DumpOnly(inputs.rules, target).is_run)
     own = Requirements.of(options)
     batch = ReplayBatch(os.urandom(8).hex(), replace(options, operators=()), inputs, limits, own)
     if golden is not None:
         batch = replace(batch, has_golden=True, custom=golden.custom)
-    jobs = [ReplayJob(number, operator, _golden_jobs(operator, golden)) for number, operator in enumerate(chosen)]
+    jobs = [
+        ReplayJob(number, operator, golden.pairings_of(operator) if golden is not None else ())
+        for number, operator in enumerate(chosen)
+    ]
     work: BatchWork[ReplayJob, Replay | None] = BatchWork(
         batch,
         lambda job, reason: not_replayable(job.operator, reason),
         lambda job: max(_nbytes(target, job.operator), _MIN_WEIGHT_BYTES),
-        place=partial(_place, host_of(options.target)),
-        move=move_golden,
         is_unread=_is_unread_there,
         sends_once=True,
     )
@@ -201,7 +195,6 @@ def replay_units_on_workers(
         GraphReplayBatch(os.urandom(8).hex(), here.limits),
         lambda job, reason: job.chosen.not_replayable(reason),
         lambda _job: _MIN_WEIGHT_BYTES,
-        place=lambda job: Place(host_of_unit(job.chosen.own) if job.chosen.own is not None else ""),
         is_unread=_is_unread_there,
     )
     jobs = [GraphJob(number, item) for number, item in enumerate(chosen)]
@@ -235,17 +228,6 @@ def _is_unread_there(replayed: Replay | None) -> bool:
     return replayed is None or is_unread(replayed.reason)
 
 
-def _golden_jobs(operator: RuleOp, golden: GoldenValues | None) -> tuple[Job, ...]:
-    pairings = golden.pairings_of(operator) if golden is not None else ()
-    return tuple(Job(number, pairing) for number, pairing in enumerate(pairings))
-
-
-def _place(host: str, job: ReplayJob) -> Place:
-    """Return the host of the dump; golden values of another one move there."""
-    others = {host_of(each.pairing.golden.path) for each in job.golden} - {host, ""}
-    return Place(host, *sorted(others)[:1])
-
-
 def _for_workers(options: ReplayOptions) -> ReplayOptions:
     """Return the options with absolute paths: workers have other current folders."""
     names = "target", "rules", "model", "weights"
@@ -265,14 +247,6 @@ _opened: dict[str, ReplayOne | None] = {}
 _lock = Lock()
 # In graph mode each thread has its own: texts and units are opened one after the other.
 _current = local()
-
-
-def move_golden(jobs: Sequence[ReplayJob]) -> list[ReplayJob]:
-    """Return jobs with the golden values that are on the host of this process."""
-    return [
-        replace(job, golden=tuple(move_side(each, host_of(each.pairing.golden.path)) for each in job.golden))
-        for job in jobs
-    ]
 
 
 def _is_there(pairing: Pairing) -> bool:

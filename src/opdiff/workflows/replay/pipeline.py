@@ -104,14 +104,14 @@ class ReplayInputs(Struct, frozen=True):
     parameters: Mapping[str, Mapping[str, Parameter]]
 
 
-def read_replay_inputs(options: ReplayOptions, read_target: Callable[..., Dump] = read_dump) -> ReplayInputs:
+def read_replay_inputs(options: ReplayOptions) -> ReplayInputs:
     """Read the rules, then the dump.
 
     Raises:
         InputError: a file cannot be used.
     """
     rules = group_operators(read_rules(options.rules))
-    target = read_target(options.target, with_rules=True)
+    target = read_dump(options.target, with_rules=True)
     by_type = not options.model or target.quantized
     return ReplayInputs(
         options.rules,
