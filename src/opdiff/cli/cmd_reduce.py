@@ -145,9 +145,9 @@ def _reduce(args: argparse.Namespace, options: ReduceOptions, stop: Stop) -> int
 
 
 def _recover(args: argparse.Namespace, options: ReduceOptions) -> int:
-    from opdiff.workflows.reduce.watch import recover_tree
+    from opdiff.workflows.reduce.taken import recover
 
-    recovered = recover_tree(options)
+    recovered = recover(options.root)
     for line in _recovered_lines(recovered) if args.json != "-" else ():
         print(printable(line))
     if args.json:

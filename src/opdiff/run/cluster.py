@@ -88,7 +88,9 @@ class Cluster:
         self._sender = Sender()
         # Threads of the workers by address.
         self._threads: dict[str, int] = {}
-        self._looked_at = self._seen_at = 0.0
+        self._looked_at = 0.0
+        # Since when there are no workers.
+        self._empty_since: float | None = None
 
     def run(self, work: BatchWork[Job, Result], jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
         """Yield each job and its result as its batch is completed.
@@ -282,8 +284,10 @@ class Cluster:
             with suppress(OSError, TimeoutError):
                 self._threads = dict(self._client.nthreads())
         self._looked_at = time.monotonic()
-        if self._threads or not self._seen_at:
-            self._seen_at = self._looked_at
+        if self._threads:
+            self._empty_since = None
+        elif self._empty_since is None:
+            self._empty_since = self._looked_at
         self._on_workers(len(self._threads))
 
     def _reason_to_stop(self) -> Reason | None:
@@ -291,7 +295,7 @@ class Cluster:
         self._look()
         if self._client.status == "closed":
             return because("run.scheduler_lost", Status.INTERRUPTED)
-        if time.monotonic() - self._seen_at > _MAX_SECONDS_WITHOUT_WORKERS:
+        if self._empty_since is not None and time.monotonic() - self._empty_since > _MAX_SECONDS_WITHOUT_WORKERS:
             return because("run.no_workers", Status.INTERRUPTED, seconds=_MAX_SECONDS_WITHOUT_WORKERS)
         return None
 

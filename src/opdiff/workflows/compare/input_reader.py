@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
 from opdiff.core.pairing import Pairing
 from opdiff.core.remote.urls import is_remote
-from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.read.rules import read_rules
 from opdiff.run import map_jobs
@@ -21,13 +20,11 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleFile
     from opdiff.core.pairing import PairingResult
     from opdiff.core.reasons import Reason
-    from opdiff.read.directory import Folder, Tree
+    from opdiff.read.directory import Folder
     from opdiff.read.graph.tree import GraphTree
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.compare.graph_tokens import TokenJob, TokenPairs, TokenRows
     from opdiff.workflows.compare.measuring import Measuring
-
-Result = TypeVar("Result")
 
 
 class InputReader:
@@ -49,10 +46,6 @@ class InputReader:
             from opdiff.read.golden_arrays import read_golden
 
             return read_golden(path, names, with_rules=with_rules)
-
-    def tree(self, path: str) -> Tree:
-        """Return the files of a directory, as `scan` does."""
-        return scan(path)
 
     def graph_trees(self, paths: Iterable[str], workers: int) -> Iterator[GraphTree]:
         """Yield the ranks, graphs and tokens of dumps of graph mode; long dumps are listed by so many processes."""

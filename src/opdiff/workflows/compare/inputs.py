@@ -22,6 +22,7 @@ from opdiff.core.reasons import Status, all_of, because, first_of, statuses_of
 from opdiff.pair import PairOptions, Rules, pair, resolve
 from opdiff.pair.scenario import rule_notes
 from opdiff.pair.target_graph import target_graph
+from opdiff.read.directory import scan
 from opdiff.read.rules import read_rule_directory
 from opdiff.report.file_names import batch_file_name, timed_file_name
 from opdiff.workflows.compare.environments import offline_differences
@@ -266,9 +267,7 @@ def _read_steps(
     if superfluous:
         command = compare_command(options.target, options.golden, fr=options.fusion_rules)
         raise UsageError(because("compare.training_rules", options=superfluous, command=command))
-    folders = {
-        folder.path: folder for folder in reader.tree(options.target).folders if folder.location.model is not None
-    }
+    folders = {folder.path: folder for folder in scan(options.target).folders if folder.location.model is not None}
     if not folders:
         raise InputError(options.fusion_rules, because("compare.rules_directory", target=options.target))
     is_file = filesystem.isfile(options.fusion_rules)

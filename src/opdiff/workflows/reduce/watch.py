@@ -125,7 +125,7 @@ def reduce_tree(
         InputError: the root is not a readable directory, or has offline dumps and no others.
         KeyboardInterrupt: after the totals of the interrupted pass.
     """
-    totals = ReduceTotals(recovered=recover_tree(options))
+    totals = ReduceTotals(recovered=recover(options.root))
     tracker = SettleTracker(options.settle_s)
     # Files that were reduced and kept, or cannot be reduced: skipped until they change.
     done: dict[str, Stamp] = {}
@@ -160,15 +160,6 @@ def reduce_tree(
         if not options.watch and (passes > 1 or not totals.unfinished):
             return
         stop.wait(options.interval_s if options.watch else options.settle_s)
-
-
-def recover_tree(options: ReduceOptions) -> Recovered:
-    """Put back the files that killed processes had taken.
-
-    Raises:
-        InputError: the root is not a directory.
-    """
-    return recover(options.root)
 
 
 def _reduce_here(
