@@ -273,7 +273,7 @@ def test_an_empty_directory(case: Case) -> None:
     case.npu_golden("a", numbers(2, 3))
     outcome = run_op(case)
     assert outcome.code == 3
-    assert "no dump files here" in outcome.err
+    assert "no files here" in outcome.err
     assert run(case.capsys, "op", "a", case.root / "nothing", case.golden).code == 3
 
 

@@ -225,12 +225,12 @@ def test_rules_of_another_version(samples: dict[str, StageSample], tmp_path: Pat
 def test_an_empty_stage_is_left_out(samples: dict[str, StageSample], tmp_path: Path) -> None:
     chain = chain_of(samples["conversion"]._replace(quantized=str(tmp_path)), *WHOLE)
     assert len(chain.stages) == 3
-    assert f"{tmp_path} is left out: no dump files here" in advice_of(chain)
+    assert f"{tmp_path} is left out: no files here" in advice_of(chain)
     assert chain.verdict.steps[0].changes == (Change.CONVERSION,)
 
 
 def test_fewer_than_two_stages_are_an_error(samples: dict[str, StageSample], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no dump files here"):
+    with pytest.raises(InputError, match="no files here"):
         chain_of(samples["conversion"]._replace(original=str(tmp_path)), "original", "fusion_on")
     with pytest.raises(UsageError, match="give 2 to 4 directories, not 1"):
         chain_of(samples["conversion"], "original")
