@@ -41,6 +41,18 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> StageSample:
 
 
 @pytest.fixture(scope="session")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    """Write the same dumps as `offline`, without faults."""
+    return write_sample(str(tmp_path_factory.mktemp("sound")), faults=())
+
+
+@pytest.fixture(scope="session")
+def fusion(tmp_path_factory: pytest.TempPathFactory) -> StageSample:
+    """Write a quantized model in all stages, whose fused operator of `block2/conv1` has a factor of 1.25."""
+    return write_stage_sample(str(tmp_path_factory.mktemp("fusion")), ("fusion",))
+
+
+@pytest.fixture(scope="session")
 def torchair(tmp_path_factory: pytest.TempPathFactory) -> GraphSample:
     """Write dumps of GE and FX. Tests do not change them."""
     return write_graph_sample(str(tmp_path_factory.mktemp("torchair")))

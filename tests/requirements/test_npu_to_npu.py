@@ -16,7 +16,6 @@ from dump_files import tensor
 from made_dumps import DOCUMENTED, Case, assert_measured, describe, numbers, read_result, rule
 from model_files import ModelDef, attr, om_file
 from opdiff.core import dtypes
-from opdiff.sample import write_sample
 from opdiff.sample.container import EncodedTensor
 from opdiff.sample.stages import StageSample, write_stage_sample
 from opdiff.sample.storage import store
@@ -41,21 +40,9 @@ ON = (OFF[0], rule("ab", originals=("a", "b"), inputs=("x:0",), outputs=(describ
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    """Return a model that is not quantized, before the change of version: without faults."""
-    return write_sample(str(tmp_path_factory.mktemp("sound")), faults=())
-
-
-@pytest.fixture(scope="module")
 def version(tmp_path_factory: pytest.TempPathFactory) -> StageSample:
     """Return a quantized model whose next version multiplies the output of `tail` by 1.25."""
     return write_stage_sample(str(tmp_path_factory.mktemp("version")), ("version",))
-
-
-@pytest.fixture(scope="module")
-def fusion(tmp_path_factory: pytest.TempPathFactory) -> StageSample:
-    """Return a quantized model in which the fused operator of `block2/conv1` has a factor of 1.25."""
-    return write_stage_sample(str(tmp_path_factory.mktemp("fusion")), ("fusion",))
 
 
 @pytest.fixture

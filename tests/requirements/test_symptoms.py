@@ -18,7 +18,6 @@ from opdiff.sample import write_sample
 from opdiff.sample.container import EncodedDump, standard_dump
 from opdiff.sample.graph_text import TextNode
 from opdiff.sample.names import DumpName
-from opdiff.sample.stages import StageSample, write_stage_sample
 from requirements.requirement import requires
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from command_line import Capture, Command
     from opdiff.core.codes import AnyArray
     from opdiff.sample import Sample
+    from opdiff.sample.stages import StageSample
 
 TYPES = "Issue Description, types of operator problems"
 SIGNIFICANT = "Common issues, significant difference"
@@ -35,18 +35,6 @@ APPLICATION = "Common issues, output matches, application differs"
 UPGRADE = "Common issues, after an upgrade"
 X = numbers(8, 16)
 DAY = 86_400 * 1_000_000
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    """Return a model without faults on the NPU."""
-    return write_sample(str(tmp_path_factory.mktemp("sound")), faults=())
-
-
-@pytest.fixture(scope="module")
-def fusion(tmp_path_factory: pytest.TempPathFactory) -> StageSample:
-    """Return a model in which a fused operator has a factor of 1.25."""
-    return write_stage_sample(str(tmp_path_factory.mktemp("fusion")), ("fusion",))
 
 
 @pytest.fixture
