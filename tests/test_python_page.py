@@ -1,4 +1,4 @@
-"""What `docs/python.md` documents exists: every attribute and option of its tables, and every signature."""
+"""Every attribute, option and signature that `docs/python.md` documents exists."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ _SEPARATORS = {Language.ENGLISH: "; ", Language.CHINESE: "\uff1b"}
 
 
 class Status(StrEnum):
-    """What a reason means to other stages, the most decisive first: of a row with several reasons the first one counts.
+    """Meaning of a reason for other stages, the most decisive first: of several reasons of a row, the first one counts.
 
     Attributes:
         COMPARED: nothing is in the way.

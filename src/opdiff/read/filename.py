@@ -122,7 +122,7 @@ class FxName(Struct, frozen=True, gc=False):
 
     @property
     def tensor(self) -> tuple[object, ...]:
-        """What identifies the tensor in its graph, where names of nodes are unique."""
+        """Key of the tensor in its graph, where names of nodes are unique."""
         return self.node, self.target, self.slot, self.index, self.element
 
 

@@ -17,7 +17,7 @@ _NOT_TEXT = re.compile(r"[^\t\n\f\r\x1b\x20-\U0010ffff]")
 
 
 class Stranger(Struct, frozen=True):
-    """What a file seems to be, and what to use instead of it, as sentences of the catalogue."""
+    """Likely kind of an unsuitable file, and what to use instead, as sentences of the catalogue."""
 
     seems: Reason
     instead: Reason

@@ -1,4 +1,4 @@
-"""What one token's tensors contain, as answers to questions.
+"""Content of one token's tensors, as answers to questions.
 
 A pairing is a function of the graph text, of the structure of both dumps, and of the answers to these questions. The
 answers are recorded, so another token of the same structure that gives the same answers has the same pairing

@@ -1,4 +1,4 @@
-"""What to do if nothing could be compared: what each side has, what was expected of it, and the likeliest remedy."""
+"""Advice if nothing could be compared: what each side has, what was expected of it, and the likeliest remedy."""
 
 from __future__ import annotations
 
